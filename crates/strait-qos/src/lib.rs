@@ -31,12 +31,12 @@ pub mod wait;
 
 pub use config::{ClassConfig, PolicyConfig, RuleConfig};
 pub use dscp::Dscp;
-pub use leaf::{QueueConfig, Site};
+pub use leaf::{Limits, QueueConfig, Site};
 pub use matching::{List, PortRange, Prefix, Protocol};
 pub use plan::{Discipline, Plan, Rate};
 pub use police::{Colour, PoliceConfig, Policers};
 pub use policy::{Class, Ingress, Policy, PolicyError, PolicyWarning, Verdict};
 pub use precedence::Precedence;
-pub use repeat::repeats;
+pub use repeat::{repeats, same_flow};
 pub use scheduler::{Eligibility, Head, Open, Queued, Refusal, Scheduler};
 pub use tree::Tree;

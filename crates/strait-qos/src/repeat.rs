@@ -55,7 +55,9 @@ fn segment(packet: &Packet) -> Option<TcpView> {
     (!view.payload.is_empty() || view.flags.contains(TcpFlags::SYN)).then_some(view)
 }
 
-pub(crate) fn same_flow(a: &Packet, b: &Packet) -> bool {
+/// Whether both have the same addresses, protocol and ports.
+#[must_use]
+pub fn same_flow(a: &Packet, b: &Packet) -> bool {
     let (a, b) = (a.info(), b.info());
     (a.protocol, a.ports, a.src, a.dst) == (b.protocol, b.ports, b.src, b.dst)
 }

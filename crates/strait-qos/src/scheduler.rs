@@ -3,6 +3,8 @@
 use core::fmt;
 
 #[cfg(doc)]
+use crate::Limits;
+#[cfg(doc)]
 use strait_core::DropCause;
 use strait_core::rate::LineRate;
 use strait_core::{ClassId, Fate, Instant, NeighbourId, Packet, PortId};
@@ -114,6 +116,10 @@ pub trait Scheduler: fmt::Debug {
     /// The line has this rate now: shares of it change with it.
     fn set_line_rate(&mut self, rate: LineRate);
 
+    /// The links behind it repeat what they lose, and take so many octets in a round trip: see
+    /// [`Limits::over`].
+    fn set_trip_octets(&mut self, octets: u64);
+
     /// Takes a packet in, at the end of its class's queue for its neighbour, and lowers its
     /// `expires` to the class's age limit.
     ///
@@ -123,6 +129,10 @@ pub trait Scheduler: fmt::Debug {
     /// repeats one that waits ([`Fate::Absorbed`]). It may take the place of others, which
     /// [`discard`](Self::discard) has then.
     fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Refusal>;
+
+    /// A packet repeats one that has left and may be lost. It isn't queued, but its `expires` is
+    /// lowered as if it were, and its sender wants for as long what waits of its flow.
+    fn renew(&mut self, repetition: &mut Packet);
 
     /// What goes next, at the time of the last [`advance`](Self::advance). Changes nothing.
     fn head(&self, eligible: &dyn Eligibility) -> Option<Head>;

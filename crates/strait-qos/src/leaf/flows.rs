@@ -84,10 +84,10 @@ impl Flow {
         }
     }
 
-    /// A repetition of the packet at `index` came: its sender still wants it and what it sent
-    /// behind it, as long as the repetition would be wanted.
-    pub(super) fn renew(&mut self, index: usize, repetition: &Packet) {
-        for packet in self.packets.range_mut(index..) {
+    /// A repetition came of what waits, or of what has left and may be lost: its sender still wants
+    /// what it sent, as long as the repetition would be wanted.
+    pub(super) fn renew(&mut self, repetition: &Packet) {
+        for packet in &mut self.packets {
             if same_flow(packet, repetition) {
                 packet.expires = packet.expires.max(repetition.expires);
             }

@@ -3,6 +3,7 @@
 mod codel;
 pub mod config;
 mod flows;
+mod limits;
 mod thin;
 mod wred;
 
@@ -16,6 +17,7 @@ use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Pack
 
 pub use self::config::QueueConfig;
 use self::config::{FqCodelConfig, SfqConfig};
+pub use self::limits::Limits;
 
 use self::codel::Law;
 use self::flows::{FlowKey, Flows, Hashing, Turn};
@@ -87,13 +89,16 @@ impl Default for Site {
 /// neighbour if its kind tells them apart.
 #[derive(Debug)]
 pub(crate) struct Leaf {
-    packets_max: u32,
-    /// Its class's limit, and what of it the line's rate leaves.
-    octets_most: u64,
-    octets_max: u64,
+    /// Its class's limits, and what they are before its link.
+    own: Limits,
+    limits: Limits,
+    /// What the line's rate leaves of that, in octets.
+    line_octets: u64,
     /// Its class's limit, and what of it holds at the line's rate.
     age_least: Option<Duration>,
     age: Option<Duration>,
+    /// How long a packet that nothing interrupts takes on the line.
+    uncut: Duration,
     absorbs_repeats: bool,
     thins_acks: bool,
     site: Site,
@@ -200,11 +205,12 @@ impl Leaf {
             Kind::Tail | Kind::Fair | Kind::Wred(_) => 0,
         };
         Self {
-            packets_max: class.packets,
-            octets_most: class.octets.unwrap_or(u64::MAX),
-            octets_max: class.octets.unwrap_or(u64::MAX),
+            own: Limits::of(class),
+            limits: Limits::of(class),
+            line_octets: u64::MAX,
             age_least: class.age,
             age: class.age,
+            uncut: Duration::ZERO,
             absorbs_repeats: class.queue.absorbs_repeats(),
             thins_acks: class.queue.thins_acks(),
             site,
@@ -219,14 +225,15 @@ impl Leaf {
 
     /// The line's present rate: waiting times that are fine follow it.
     pub(crate) fn set_line_rate(&mut self, rate: LineRate) {
-        let fair = matches!(self.kind, Kind::Fair).then_some(self.octets_most);
+        let fair = matches!(self.kind, Kind::Fair).then_some(self.own.octets);
         let age = |least| age_on(least, fair, rate, self.site);
         self.age = self.age_least.map(age);
+        self.uncut = rate.time_for(u64::from(self.site.unit_octets));
         match &mut self.kind {
             Kind::Tail | Kind::Sfq(_) => {}
             Kind::Fair => {
                 let least = u64::from(self.site.mtu_octets) * FAIR_PACKETS_LEAST;
-                self.octets_max = rate.octets_in(FAIR_WAIT).max(least).min(self.octets_most);
+                self.line_octets = rate.octets_in(FAIR_WAIT).max(least);
             }
             Kind::FqCodel(codel) => {
                 let (config, law) = &mut **codel;
@@ -234,6 +241,15 @@ impl Leaf {
             }
             Kind::Wred(wred) => wred.set_line_rate(rate),
         }
+    }
+
+    /// Octets that its link takes in a round trip: see [`Limits::over`].
+    pub(crate) fn set_trip_octets(&mut self, octets: u64) {
+        self.limits = self.own.over(octets);
+    }
+
+    fn octets_max(&self) -> u64 {
+        self.line_octets.min(self.limits.octets)
     }
 
     /// See [`Scheduler::has_share`](crate::Scheduler::has_share). A flow is whose its first packet
@@ -280,9 +296,7 @@ impl Leaf {
     }
 
     pub(crate) fn enqueue(&mut self, now: Instant, mut packet: Packet) -> Result<(), Refusal> {
-        if let Some(age) = self.age {
-            packet.expires = packet.expires.min(packet.began() + age);
-        }
+        self.limit_age(&mut packet);
         if packet.expires <= now {
             return Err((packet, Fate::Dropped(DropCause::Aged)));
         }
@@ -292,9 +306,9 @@ impl Leaf {
         let flow = place.and_then(|place| self.flows.flow_mut(place));
         if self.absorbs_repeats
             && let Some(flow) = flow
-            && let Some(index) = first_copy(&packet, &flow.packets)
+            && first_copy(&packet, &flow.packets).is_some()
         {
-            flow.renew(index, &packet);
+            flow.renew(&packet);
             return Err((packet, Fate::Absorbed));
         }
         // The average is over all that arrive, also over those that find the queue full.
@@ -319,6 +333,23 @@ impl Leaf {
         self.queued.octets += packet.octets() as u64;
         self.flows.push(key, place, packet);
         Ok(())
+    }
+
+    fn limit_age(&self, packet: &mut Packet) {
+        if let Some(age) = self.age {
+            // What has come over other links knows nothing of what may be leaving here.
+            let left = packet.expires + self.uncut;
+            packet.expires = left.min(packet.began() + age);
+        }
+    }
+
+    /// See [`Scheduler::renew`](crate::Scheduler::renew).
+    pub(crate) fn renew(&mut self, repetition: &mut Packet) {
+        self.limit_age(repetition);
+        let place = self.flows.find(self.hashing.key(repetition));
+        if let Some(flow) = place.and_then(|place| self.flows.flow_mut(place)) {
+            flow.renew(repetition);
+        }
     }
 
     fn perturb(&mut self, now: Instant) {
@@ -356,7 +387,7 @@ impl Leaf {
         if place.is_none() && !self.flows.has_room() {
             return Err(DropCause::QueuePackets);
         }
-        if octets > self.octets_max {
+        if octets > self.octets_max() {
             return Err(DropCause::QueueOctets);
         }
         if let Kind::Sfq(Sfq {
@@ -388,10 +419,10 @@ impl Leaf {
     }
 
     /// Which limit another packet of so many octets would break.
-    const fn lack(&self, octets: u64) -> Option<DropCause> {
-        if self.queued.packets >= self.packets_max {
+    fn lack(&self, octets: u64) -> Option<DropCause> {
+        if self.queued.packets >= self.limits.packets {
             Some(DropCause::QueuePackets)
-        } else if self.queued.octets + octets > self.octets_max {
+        } else if self.queued.octets + octets > self.octets_max() {
             Some(DropCause::QueueOctets)
         } else {
             None
@@ -609,8 +640,10 @@ impl Leaf {
             sum.octets += packet.octets() as u64;
         }
         assert_eq!(sum, self.queued, "the counters are the sums");
+        // Of what waits, nothing is given up because a link has become shorter.
+        let most = self.own.most();
         assert!(
-            sum.packets <= self.packets_max && sum.octets <= self.octets_most,
+            sum.packets <= most.packets && sum.octets <= most.octets,
             "within limits"
         );
     }

@@ -357,6 +357,12 @@ impl Scheduler for Tree {
         }
     }
 
+    fn set_trip_octets(&mut self, octets: u64) {
+        for state in &mut self.leaves {
+            state.leaf.set_trip_octets(octets);
+        }
+    }
+
     fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Refusal> {
         self.advance(now);
         let class = packet.class;
@@ -366,6 +372,13 @@ impl Scheduler for Tree {
         let outcome = state.leaf.enqueue(now, packet);
         self.touch(class);
         outcome
+    }
+
+    fn renew(&mut self, repetition: &mut Packet) {
+        if let Some(state) = self.leaves.get_mut(repetition.class.index()) {
+            state.leaf.renew(repetition);
+            self.touch(repetition.class);
+        }
     }
 
     fn head(&self, eligible: &dyn Eligibility) -> Option<Head> {

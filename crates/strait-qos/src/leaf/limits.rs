@@ -1,0 +1,116 @@
+//! What may wait in a class.
+
+use super::FAIR_WAIT;
+use super::config::QueueConfig;
+use crate::policy::Class;
+use crate::wait::PACKET_OCTETS_MAX;
+
+/// What may wait in a class at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Packets.
+    pub packets: u32,
+    /// Octets.
+    pub octets: u64,
+    /// Senders here fill whatever there is, and wait for it.
+    is_elastic: bool,
+}
+
+impl Limits {
+    /// A flow crosses several links, and what is repeated on them takes a second round trip. Where
+    /// less waits than flows take in their own round trip, the line is idle after each loss.
+    const TRIPS: u64 = 4;
+    /// Of a round trip's, what memory leaves: 3 s of 10 Mbit/s.
+    const TRIPS_OCTETS_MAX: u64 = 4_000_000;
+
+    /// A class's own.
+    #[must_use]
+    pub fn of(class: &Class) -> Self {
+        let is_fair = matches!(class.queue, QueueConfig::Fair(_));
+        Self {
+            packets: class.packets,
+            octets: class.octets.unwrap_or(u64::MAX),
+            is_elastic: is_fair && class.age.is_none_or(|age| age >= FAIR_WAIT),
+        }
+    }
+
+    /// The same before a link that repeats what it loses and takes so many octets in a round trip:
+    /// a `fair` queue holds some round trips' worth at least. An age below that of elastic traffic
+    /// says how long a packet is of use, and then limits stay.
+    #[must_use]
+    pub fn over(self, trip_octets: u64) -> Self {
+        let packets = u64::from(self.packets);
+        let own = self.octets.min(packets * PACKET_OCTETS_MAX).max(1);
+        let least = trip_octets.saturating_mul(Self::TRIPS);
+        let least = least.min(Self::TRIPS_OCTETS_MAX);
+        if !self.is_elastic || least <= own {
+            return self;
+        }
+        let packets = packets.saturating_mul(least) / own;
+        Self {
+            packets: u32::try_from(packets).unwrap_or(u32::MAX),
+            octets: self.octets.max(least),
+            ..self
+        }
+    }
+
+    /// The most that they become before any link.
+    pub(super) fn most(self) -> Self {
+        self.over(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ClassConfig;
+    use crate::{Policy, PolicyConfig};
+    use strait_core::Duration;
+    use strait_core::units::{Octets, Time};
+
+    fn limits(queue: &str, age_s: u64, octets: Option<u64>) -> Limits {
+        let class = ClassConfig {
+            packets: Some(200),
+            octets: octets.map(Octets),
+            age: Some(Time(Duration::from_secs(age_s))),
+            queue: toml::from_str(&alloc::format!("kind = \"{queue}\"")).unwrap(),
+            ..ClassConfig::new("data")
+        };
+        let config = PolicyConfig {
+            classes: alloc::vec![class],
+            default: Some("data".into()),
+            ..PolicyConfig::default()
+        };
+        Limits::of(&Policy::compile(&config).unwrap().classes()[0])
+    }
+
+    #[test]
+    fn a_fair_queue_holds_four_round_trips_at_least() {
+        let own = limits("fair", 60, Some(96_000));
+        assert_eq!(own.over(24_000), own);
+        let more = own.over(24_001);
+        assert_eq!((more.packets, more.octets), (200, 96_004));
+        let long = own.over(140_000);
+        assert_eq!((long.packets, long.octets), (1166, 560_000));
+        assert_eq!(own.over(u64::MAX).octets, Limits::TRIPS_OCTETS_MAX);
+        // Of the longest packets, without a limit of its own.
+        let unlimited = limits("fair", 60, None);
+        assert_eq!(unlimited.over(75_000), unlimited);
+        assert_eq!(unlimited.over(150_000).packets, 400);
+        assert_eq!(unlimited.over(150_000).octets, u64::MAX);
+    }
+
+    #[test]
+    fn what_is_of_use_for_less_and_other_queues_keep_theirs() {
+        for own in [
+            limits("fair", 29, Some(32_000)),
+            limits("fifo", 60, Some(96_000)),
+        ] {
+            assert_eq!(own.over(140_000), own);
+        }
+        assert_ne!(
+            limits("fair", 30, Some(32_000)).over(140_000).octets,
+            32_000
+        );
+    }
+}
