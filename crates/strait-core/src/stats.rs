@@ -273,6 +273,8 @@ pub struct HopStats {
     pub other_format: u64,
     /// Hellos of neighbours whose `check` is another: nothing is sent to them.
     pub other_check: u64,
+    /// Packets that were sent and not acknowledged at the most.
+    pub window_packets_most: u64,
     /// Octets of the packets that are sent and not acknowledged now.
     pub window_octets: u64,
     /// Octets of the packets that wait for an earlier one now.

@@ -263,6 +263,9 @@ described! {
         other_format: u64 = stats.other_format => counter("port_hop_other_format");
         /// Hellos of neighbours whose check is another: nothing is sent to them
         other_check: u64 = stats.other_check => counter("port_hop_other_check");
+        /// Packets that were sent and not acknowledged at the most
+        window_packets_most: u64 = stats.window_packets_most
+            => gauge("port_hop_window_packets_most");
         /// Octets of the packets that are sent and not acknowledged now
         window_octets: u64 = stats.window_octets => gauge("port_hop_window_octets");
         /// Octets of the packets that wait for an earlier one now

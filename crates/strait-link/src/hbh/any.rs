@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::{Drain, Vec};
 
-use strait_core::{ClassId, Instant, Packet, Wake};
+use strait_core::{ClassId, Duration, Instant, Packet, Wake};
 use strait_wire::hbh::{DataHeader, TAGS, paper as wire};
 
 use super::{Again, Counts, Done, Heard, Hop, Manner, Settings, paper};
@@ -135,6 +135,14 @@ impl AnyHop {
         }
     }
 
+    /// See [`Hop::round_trip`].
+    pub fn round_trip(&self) -> Option<Duration> {
+        match self {
+            Self::Strait(hop) => hop.round_trip(),
+            Self::Paper(_) => None,
+        }
+    }
+
     /// See [`Hop::held_octets_max`]; the published format knows no such limit.
     pub fn held_octets_max(&self) -> Option<usize> {
         match self {
@@ -169,6 +177,14 @@ impl AnyHop {
     /// Whether any packet that isn't acknowledged is such.
     pub fn any_sent(&self, such: impl FnMut(&Packet) -> bool) -> bool {
         either!(self, hop => hop.window().any(such))
+    }
+
+    /// See [`Hop::renew`]; the published format knows nothing such.
+    pub fn renew(&mut self, until: Instant, such: impl FnMut(&Packet) -> bool) {
+        match self {
+            Self::Strait(hop) => hop.renew(until, such),
+            Self::Paper(_) => {}
+        }
     }
 
     /// What of a class is to be sent before anything new of it: its number and octets.

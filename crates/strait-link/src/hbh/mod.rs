@@ -143,6 +143,8 @@ pub struct Counts {
     pub other_format: u64,
     /// Hellos of an end whose frames have a check of another length.
     pub other_check: u64,
+    /// Packets in the window at the most.
+    pub window_packets_most: u64,
 }
 
 /// One neighbour.
@@ -335,6 +337,7 @@ impl Hop {
             renewals: self.renewals,
             other_format: self.other_format,
             other_check: self.other_check,
+            window_packets_most: self.sender.packets_most,
         }
     }
 
@@ -359,6 +362,11 @@ impl Hop {
     /// Packets in the window.
     pub fn window(&self) -> impl Iterator<Item = &Packet> {
         self.sender.packets()
+    }
+
+    /// Packets of the window that are such are wanted until then at least.
+    pub fn renew(&mut self, until: Instant, such: impl FnMut(&Packet) -> bool) {
+        self.sender.renew(until, such);
     }
 
     /// What of a class is to be sent before anything new of it, and its octets.

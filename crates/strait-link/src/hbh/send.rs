@@ -119,6 +119,8 @@ pub(crate) struct Sender {
     window: Window,
     /// Octets of the packets in the window.
     octets: usize,
+    /// Numbers in it at the most.
+    pub(crate) packets_most: u64,
     wide: bool,
     /// The number of the first entry.
     base: u16,
@@ -171,8 +173,10 @@ impl Sender {
     const PROBES_MAX: u32 = 8;
     /// Frames of a probe at most.
     const PROBE_FRAMES_MAX: usize = 8;
+    /// Repetitions of a packet that don't count to its age. In an outage they are over at once.
+    const AGELESS: u16 = 2;
     /// The longest pause between probes.
-    const PAUSE_MAX: Duration = Duration::from_secs(20);
+    const PAUSE_MAX: Duration = Duration::from_secs(8);
 
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
@@ -181,6 +185,7 @@ impl Sender {
                 octets: usize::MAX,
             },
             octets: 0,
+            packets_most: 0,
             wide: false,
             base: 0,
             entries: VecDeque::new(),
@@ -277,6 +282,7 @@ impl Sender {
             lost: true,
             given_up: false,
         });
+        self.packets_most = self.packets_most.max(self.entries.len() as u64);
         self.number(place)
     }
 
@@ -529,7 +535,7 @@ impl Sender {
             self.skip_to = None;
             progress = true;
         }
-        progress |= self.find_losses(ack, now, done);
+        progress |= self.find_losses(ack, now, trip, done);
         if progress {
             self.probes = 0;
         }
@@ -538,7 +544,13 @@ impl Sender {
 
     /// Takes for lost what left before the newest transmission that came, as far as the receiver
     /// tells of it.
-    fn find_losses(&mut self, ack: &Ack, now: Instant, done: &mut Vec<Done>) -> bool {
+    fn find_losses(
+        &mut self,
+        ack: &Ack,
+        now: Instant,
+        trip: &RoundTrip,
+        done: &mut Vec<Done>,
+    ) -> bool {
         let mut any = false;
         for place in 0..self.entries.len() {
             let seq = self.number(place);
@@ -555,19 +567,26 @@ impl Sender {
                 if self.is_said_again(place) {
                     self.give_up(place, now, Outcome::Superseded, done);
                 } else {
-                    self.lose(place, now, done);
+                    self.lose(place, now, trip, done);
                 }
             }
         }
         any
     }
 
-    /// A transmission was lost: it is repeated, or its packet given up.
-    fn lose(&mut self, place: usize, now: Instant, done: &mut Vec<Done>) {
-        let loss = self.loss;
+    /// A transmission was lost: it is repeated, or its packet given up. What a repetition takes
+    /// isn't a wait that any queue could spare it: it doesn't count to its age, as often as hardly
+    /// a packet needs more.
+    fn lose(&mut self, place: usize, now: Instant, trip: &RoundTrip, done: &mut Vec<Done>) {
+        let (loss, longest) = (self.loss, trip.overdue(self.held_back_max));
         let Some(entry) = self.entries.get_mut(place) else {
             return;
         };
+        if entry.transmissions <= Self::AGELESS
+            && let Some(packet) = &mut entry.packet
+        {
+            packet.expires += now.since(entry.sent).min(longest);
+        }
         let retries = match entry.manner.reliability {
             Reliability::Full => u16::MAX,
             Reliability::Retries(retries) => retries,
@@ -679,7 +698,7 @@ impl Sender {
         while found < frames
             && let Some(place) = self.oldest_in_flight()
         {
-            self.lose(place, now, done);
+            self.lose(place, now, trip, done);
             found += 1;
         }
         self.probe_copies = if found > 0 { (frames - found) as u8 } else { 0 };
@@ -707,6 +726,14 @@ impl Sender {
             }
         }
         self.shorten();
+    }
+
+    /// Packets that are such are wanted until then at least.
+    pub(crate) fn renew(&mut self, until: Instant, mut such: impl FnMut(&Packet) -> bool) {
+        let packets = self.entries.iter_mut().filter_map(|it| it.packet.as_mut());
+        for packet in packets.filter(|it| such(it)) {
+            packet.expires = packet.expires.max(until);
+        }
     }
 
     /// Takes all that was on its way for lost: the medium was away.

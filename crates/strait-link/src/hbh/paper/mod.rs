@@ -163,6 +163,7 @@ impl Hop {
             renewals: self.renewals,
             other_format: self.other_format,
             other_check: 0,
+            window_packets_most: self.sender.packets_most,
         }
     }
 

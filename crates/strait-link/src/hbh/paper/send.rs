@@ -162,6 +162,8 @@ pub(super) struct Sender {
     pub(super) forged: u64,
     /// Packets sent again.
     pub(super) repeated: u64,
+    /// Numbers in all windows at the most.
+    pub(super) packets_most: u64,
 }
 
 impl Sender {
@@ -180,6 +182,7 @@ impl Sender {
             leaving: None,
             forged: 0,
             repeated: 0,
+            packets_most: 0,
         }
     }
 
@@ -223,7 +226,10 @@ impl Sender {
             due: Instant::NEVER,
             lost: true,
         });
-        number(id, flow.base.wrapping_add(flow.entries.len() as u8 - 1))
+        let number = number(id, flow.base.wrapping_add(flow.entries.len() as u8 - 1));
+        let entries = self.flows.values().map(|flow| flow.entries.len() as u64);
+        self.packets_most = self.packets_most.max(entries.sum());
+        number
     }
 
     fn make_room(&mut self) {
