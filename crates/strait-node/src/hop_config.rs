@@ -178,6 +178,25 @@ pub(crate) enum Depth {
     Packets(u32),
 }
 
+/// How much of a class may wait before something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Depths {
+    /// Its neighbours are told to stop.
+    pub(crate) stop: Depth,
+    /// Where there is no more room for all, nothing more of it is taken.
+    pub(crate) least: Depth,
+    /// Nothing more of it is taken in any case.
+    pub(crate) most: Depth,
+}
+
+impl Depths {
+    pub(crate) const UNLIMITED: Self = Self {
+        stop: Depth::Octets(u64::MAX),
+        least: Depth::Octets(u64::MAX),
+        most: Depth::Octets(u64::MAX),
+    };
+}
+
 impl HopConfig {
     /// How its links are made reliable, with this check of frames if that is to be chosen.
     pub(crate) fn settings(&self, check: SegmentCheck) -> AnySettings {
@@ -202,15 +221,24 @@ impl HopConfig {
         self.format == HopFormat::Paper || (self.in_order.contains(&info.protocol) && !bare)
     }
 
-    /// What may wait before neighbours are told to stop, and before nothing is taken; `least` for
+    /// What may wait before neighbours are told to stop, and before nothing is taken; `needed` for
     /// the former on a line where less leaves it idle.
-    pub(crate) fn stop_depths(&self, least: u64) -> (Depth, Depth) {
+    pub(crate) fn stop_depths(&self, needed: u64) -> Depths {
         if self.format == HopFormat::Paper {
             let paper = self.paper.clone().unwrap_or_default();
-            return (Depth::Packets(paper.notify), Depth::Packets(paper.limit));
+            let notify = Depth::Packets(paper.notify);
+            return Depths {
+                stop: notify,
+                least: notify,
+                most: Depth::Packets(paper.limit),
+            };
         }
-        let stop = self.stop.0.max(least);
-        (Depth::Octets(stop), Depth::Octets(stop.saturating_mul(4)))
+        let stop = self.stop.0.max(needed);
+        Depths {
+            stop: Depth::Octets(stop),
+            least: Depth::Octets(self.stop.0),
+            most: Depth::Octets(stop.saturating_mul(4)),
+        }
     }
 
     /// Which key is given that the format has no use for.

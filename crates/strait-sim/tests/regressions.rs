@@ -130,3 +130,23 @@ fn every_regression_is_run() {
 fn a_chain_of_reliable_hops_keeps_its_books() {
     holds("hbh-chain.toml");
 }
+
+#[test]
+fn a_file_over_long_fat_hops_waits_for_no_round_trip() {
+    holds("regressions/file-over-long-fat-hops.toml");
+}
+
+#[test]
+fn a_call_over_slow_hops_may_wait_for_a_packet_at_each() {
+    holds("regressions/call-over-slow-hops.toml");
+}
+
+#[test]
+fn a_call_that_is_repeated_late_comes() {
+    holds("regressions/call-repeated-late.toml");
+}
+
+#[test]
+fn hops_go_on_after_a_minute() {
+    holds("regressions/hops-after-a-minute.toml");
+}

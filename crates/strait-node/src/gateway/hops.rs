@@ -103,6 +103,7 @@ impl Gateway {
         if self.egress.is_none() {
             return;
         }
+        self.set_trips();
         for id in self.reliable {
             let port = &self.ports[id.index()];
             let neighbours = (0..)
@@ -118,6 +119,18 @@ impl Gateway {
         }
     }
 
+    /// What waits before a link has come over others, and waits for what is lost on them as well.
+    fn set_trips(&mut self) {
+        let trips = self
+            .reliable
+            .into_iter()
+            .map(|id| self.ports[id.index()].link.longest_trip());
+        let trip = trips.max().unwrap_or_default();
+        for id in self.reliable {
+            self.ports[id.index()].set_trip(trip);
+        }
+    }
+
     fn stops_of(&self, port: &Port, from: Hop) -> u8 {
         let before = port.link.stop(from.to);
         let mut stop = 0;
@@ -125,8 +138,8 @@ impl Gateway {
             let stopped = before >> mark & 1 == 1;
             let full = |out: Outlet| {
                 let queue = &self.ports[out.way.port.index()].queue;
-                let (depth, _) = port.link.stop_depths(from.to, queue.rate_to(out.way.to));
-                queue.stops(out, depth, from, stopped)
+                let depths = port.link.stop_depths(from.to, queue.rate_to(out.way.to));
+                queue.stops(out, depths.stop, from, stopped)
             };
             stop |= u8::from(port.outlets(from.to, mark).any(full)) << mark;
         }

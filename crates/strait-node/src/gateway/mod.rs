@@ -141,6 +141,11 @@ impl Gateway {
             let lan = Lan::new(config, id, side);
             ports.push(Port::host(id, side, lan, &policy, seed));
         }
+        if config.has_hops() {
+            // Such links hand on at once all that has waited for a lost packet of its flow.
+            let queues = ports.iter_mut().map(|port| &mut port.queue);
+            queues.for_each(|queue| queue.set_trip_octets(u64::MAX));
+        }
         let further = ports.split_off(1);
         for (index, port) in config.ports.iter().enumerate() {
             ports.push(Port::link(PortId(index as u8 + 1), port, &policy, seed));

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use strait_core::fate::Ledger;
 use strait_core::node::{Effect, PortState, TxMeta, Want};
 use strait_core::rate::LineRate;
-use strait_core::{ClassId, DropCause, Instant, NeighbourId, Packet, PortId, Room, Wake};
+use strait_core::{ClassId, DropCause, Duration, Instant, NeighbourId, Packet, PortId, Room, Wake};
 use strait_qos::Policy;
 use strait_wire::hash::hash64;
 
@@ -278,6 +278,11 @@ impl Port {
     /// Takes note of where a packet goes that came from a neighbour.
     pub(super) fn note_outlet(&mut self, from: NeighbourId, packet: &Packet, way: Hop) {
         self.link.note_outlet(&self.queue, from, packet, way);
+    }
+
+    /// What comes to it has crossed links with this round trip at the most.
+    pub(super) fn set_trip(&mut self, trip: Duration) {
+        self.link.set_trip(&mut self.queue, trip);
     }
 
     /// Takes out all that waits, and of what is sent and not acknowledged, what is to go another

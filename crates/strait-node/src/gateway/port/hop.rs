@@ -10,7 +10,7 @@ use strait_core::rate::LineRate;
 use strait_core::stats::HopStats;
 use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, Room, Wake};
 use strait_link::hbh::{AnyHop, Heard, Manner, Outcome, Reliability, Said};
-use strait_qos::{Policy, Scheduler};
+use strait_qos::{Policy, Scheduler, same_flow};
 use strait_wire::hash::hash64;
 use strait_wire::hbh::{Ingress, OVERHEAD_OCTETS_MAX, TAGS};
 use strait_wire::ip::{PacketInfo, TcpFlags, tcp_header};
@@ -19,7 +19,7 @@ use super::NOTE_CLASS;
 use super::link::{Arrival, Frame, Link, Outlet, Settles};
 use super::queue::{Queue, Treatment, want};
 use crate::config::{HopConfig, PortConfig};
-use crate::hop_config::Depth;
+use crate::hop_config::Depths;
 use crate::route::Hop as Way;
 
 /// One neighbour.
@@ -161,6 +161,8 @@ impl Hops {
 
     /// A port tells of this rate, or a higher one, when nobody has said how fast its line is.
     const UNLIMITED_BIT_S: u64 = 1_000_000_000;
+    /// Each acknowledgement changes a round trip, and only so many octets change limits.
+    const TRIP_STEP: u64 = 4096;
 
     /// The neighbour that is to get a frame without packet before anything goes to `next`.
     fn control_to(&self, now: Instant, next: Option<NeighbourId>) -> Option<NeighbourId> {
@@ -224,6 +226,7 @@ impl Hops {
             stats.renewals += counts.renewals;
             stats.other_format += counts.other_format;
             stats.other_check += counts.other_check;
+            stats.window_packets_most += counts.window_packets_most;
             stats.window_octets += window as u64;
             stats.order_octets += order as u64;
         }
@@ -449,6 +452,13 @@ impl Link for Hops {
         self.other(to).is_some_and(|it| it.hop.any_sent(such))
     }
 
+    fn renew(&mut self, repetition: &Packet) {
+        if let Some(other) = self.other_mut(repetition.to) {
+            let of_flow = |packet: &Packet| same_flow(packet, repetition);
+            other.hop.renew(repetition.expires, of_flow);
+        }
+    }
+
     fn wants(&self, queue: &Queue) -> Option<Want> {
         if let Some(head) = queue.head(self) {
             return Some(want(head));
@@ -598,13 +608,25 @@ impl Link for Hops {
 
     /// What waits while the senders don't know yet that they may go on is for half a round trip: a
     /// link on which nothing waits is idle.
-    fn stop_depths(&self, from: NeighbourId, out: LineRate) -> (Depth, Depth) {
+    fn stop_depths(&self, from: NeighbourId, out: LineRate) -> Depths {
         let rate_bit_s = out.payload_bit_s();
         let trip = match self.other(from) {
             Some(other) if rate_bit_s < Self::UNLIMITED_BIT_S => other.hop.trip_octets(rate_bit_s),
             _ => 0,
         };
         self.config.stop_depths(trip as u64 / 2)
+    }
+
+    fn longest_trip(&self) -> Duration {
+        let trips = self.others.iter().filter_map(|it| it.hop.round_trip());
+        trips.max().unwrap_or_default()
+    }
+
+    fn set_trip(&self, queue: &mut Queue, trip: Duration) {
+        let rate = queue.state.map(|state| state.tx_rate);
+        let known = rate.filter(|rate| rate.payload_bit_s() < Self::UNLIMITED_BIT_S);
+        let octets = known.map_or(0, |rate| rate.octets_in(trip));
+        queue.set_trip_octets(octets.next_multiple_of(Self::TRIP_STEP));
     }
 
     fn is_wide(&self) -> bool {

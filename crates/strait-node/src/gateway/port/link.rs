@@ -9,13 +9,13 @@ use strait_core::node::{
     Effect, FrameMeta, PortEvent, PortState, StreamEvent, StreamId, TxMeta, WallTime, Want,
 };
 use strait_core::rate::LineRate;
-use strait_core::{ClassId, Instant, NeighbourId, Packet, Room, Wake};
+use strait_core::{ClassId, Duration, Instant, NeighbourId, Packet, Room, Wake};
 
 use super::queue::{Queue, Treatment};
 use super::segments::Segments;
 use crate::gateway::lan::Lan;
 use crate::gateway::port_set::PortSet;
-use crate::hop_config::Depth;
+use crate::hop_config::Depths;
 use crate::route::{Hop, Routes};
 
 /// What came from a neighbour.
@@ -220,6 +220,10 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
+    /// A packet that isn't sent repeats one that waits or is leaving: its sender wants all that it
+    /// sent for as long as it would want the repetition.
+    fn renew(&mut self, _repetition: &Packet) {}
+
     /// Whether a packet to a neighbour would have to wait.
     fn is_congested(&self, queue: &Queue, _to: NeighbourId) -> bool {
         self.held() > 0 || queue.waiting() > 0
@@ -291,11 +295,18 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// Takes note of where a packet goes that came from a neighbour.
     fn note_outlet(&mut self, _queue: &Queue, _from: NeighbourId, _packet: &Packet, _way: Hop) {}
 
-    /// How much of a class of a neighbour's packets may wait for a line of this rate before that is
-    /// told to stop, and before nothing is taken.
-    fn stop_depths(&self, _from: NeighbourId, _out: LineRate) -> (Depth, Depth) {
-        (Depth::Octets(u64::MAX), Depth::Octets(u64::MAX))
+    /// How much of a class of a neighbour's packets may wait for a line of this rate.
+    fn stop_depths(&self, _from: NeighbourId, _out: LineRate) -> Depths {
+        Depths::UNLIMITED
     }
+
+    /// The longest round trip to a neighbour.
+    fn longest_trip(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// What the gateway sends on has crossed links with this round trip at the most.
+    fn set_trip(&self, _queue: &mut Queue, _trip: Duration) {}
 
     /// Whether all neighbours keep the order that packets had where they came into the network.
     fn is_wide(&self) -> bool {

@@ -13,7 +13,9 @@ use strait_core::{
     WakeReason,
 };
 use strait_link::STREAMS;
-use strait_qos::{Class, Eligibility, Head, Ingress, Policy, Scheduler, Site, Tree, repeats};
+use strait_qos::{
+    Class, Eligibility, Head, Ingress, Limits, Policy, Scheduler, Site, Tree, repeats,
+};
 use strait_wire::hash::hash64;
 use strait_wire::ip::Chatter;
 
@@ -21,7 +23,7 @@ use super::calls::Calls;
 use super::link::{Link, Outlet};
 use super::path::{Path, Paths};
 use crate::config::{ChatterKind, HostConfig, PortConfig};
-use crate::hop_config::Depth;
+use crate::hop_config::{Depth, Depths};
 use crate::route::Hop;
 
 /// How a port carries the packets of a class.
@@ -36,10 +38,9 @@ pub(in crate::gateway) struct Treatment {
     pub(super) whole: bool,
     /// It leaves out what repeats a packet that hasn't left yet.
     absorbs_repeats: bool,
-    /// Packets that may wait.
-    packets_max: u32,
-    /// Octets that may wait.
-    octets_max: u64,
+    /// What may wait of it: its own limits, and what they are before its link.
+    own: Limits,
+    limits: Limits,
     /// How long one may wait.
     pub(super) age: Option<Duration>,
 }
@@ -51,8 +52,8 @@ impl Treatment {
             rank: class.rank,
             whole: class.rank == 0,
             absorbs_repeats: class.queue.absorbs_repeats(),
-            packets_max: class.packets,
-            octets_max: class.octets.unwrap_or(u64::MAX),
+            own: Limits::of(class),
+            limits: Limits::of(class),
             age: class.age,
         }
     }
@@ -75,6 +76,8 @@ pub(crate) struct Queue {
     pub(super) paths: Paths,
     /// By neighbour, the rate that the medium has told of, if it is another one for each.
     pub(super) rates: Vec<Option<LineRate>>,
+    /// Octets that its links take in the longest round trip of a link that repeats what it loses.
+    trip_octets: u64,
     neighbours: usize,
     /// By class.
     pub(super) classes: Vec<Treatment>,
@@ -109,6 +112,7 @@ impl Queue {
             away: BTreeSet::new(),
             paths: Paths::new(core::iter::once(path)),
             rates: Vec::new(),
+            trip_octets: 0,
             neighbours: 1,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             calls: Calls::default(),
@@ -146,6 +150,7 @@ impl Queue {
             state: None,
             away: BTreeSet::new(),
             rates: Vec::new(),
+            trip_octets: 0,
             neighbours,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             is_host: false,
@@ -220,6 +225,8 @@ impl Queue {
             return ledger.drop(now, packet, DropCause::Policed);
         }
         if self.absorbs(link, &packet) {
+            self.paths.to_mut(packet.to).queue.renew(&mut packet);
+            link.renew(&packet);
             ledger.close(now, packet, Fate::Absorbed);
             return;
         }
@@ -231,6 +238,9 @@ impl Queue {
         if let Err(refused) = self.paths.to_mut(to).queue.enqueue(now, packet) {
             let (packet, fate) = refused;
             count(link, ledger, &packet, -1);
+            if fate == Fate::Absorbed {
+                link.renew(&packet);
+            }
             ledger.close(now, packet, fate);
         }
         // Others may have made room for it.
@@ -387,6 +397,20 @@ impl Queue {
             .min_by_key(|it| it.at)
     }
 
+    /// Its links take so many octets in a round trip, or before them others do: limits of elastic
+    /// traffic follow.
+    pub(in crate::gateway) fn set_trip_octets(&mut self, octets: u64) {
+        if core::mem::replace(&mut self.trip_octets, octets) == octets {
+            return;
+        }
+        for class in &mut self.classes {
+            class.limits = class.own.over(octets);
+        }
+        for path in self.paths.iter_mut() {
+            path.queue.set_trip_octets(octets);
+        }
+    }
+
     /// Octets and packets of a class for a neighbour behind which no more are wanted, as shares of
     /// its limits; or packets as they are told.
     fn fills(&self, to: NeighbourId, class: ClassId, depth: Depth, share: u64) -> bool {
@@ -401,11 +425,11 @@ impl Queue {
         let octets = match depth {
             Depth::Octets(octets) => octets,
             Depth::Packets(packets) => {
-                return queued.packets >= packets.min(treatment.packets_max).max(1);
+                return queued.packets >= packets.min(treatment.limits.packets).max(1);
             }
         };
-        let octets = octets.min(treatment.octets_max / 4 * share);
-        let packets = u64::from(treatment.packets_max) * share / 4;
+        let octets = octets.min(treatment.limits.octets / 4 * share);
+        let packets = u64::from(treatment.limits.packets) * share / 4;
         // Nothing is never too much.
         queued.octets >= octets.max(1) || u64::from(queued.packets) >= packets.max(1)
     }
@@ -438,15 +462,10 @@ impl Queue {
     }
 
     /// Whether nothing more of a class for a neighbour is taken from another, told to stop or not:
-    /// too much of it waits, or as much as it takes for a stop and there is no more room for all.
-    pub(in crate::gateway) fn refuses(
-        &self,
-        out: Outlet,
-        (stop, most): (Depth, Depth),
-        is_full: bool,
-    ) -> bool {
+    /// too much of it waits, or more than a little and there is no more room for all.
+    pub(in crate::gateway) fn refuses(&self, out: Outlet, depths: Depths, is_full: bool) -> bool {
         let (to, class) = (out.way.to, out.class);
-        self.fills(to, class, most, 3) || (is_full && self.fills(to, class, stop, 1))
+        self.fills(to, class, depths.most, 3) || (is_full && self.fills(to, class, depths.least, 1))
     }
 }
 

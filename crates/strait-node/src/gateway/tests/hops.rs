@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod ages;
 mod paper;
 
 const HOP: PortId = PortId(1);
