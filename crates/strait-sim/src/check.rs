@@ -13,7 +13,6 @@ use strait_core::stats::Stats;
 use strait_core::time::nanos;
 use strait_core::units::Share;
 use strait_core::{DropCause, Duration, Fate, FateRecord, Instant, NeighbourId, PortId};
-use strait_link::hbh::Settings;
 
 use crate::world::{Attach, LinkIndex, NodeIndex, World};
 
@@ -448,12 +447,28 @@ impl Book<'_> {
     /// as well, and only that is told. Each time it is what the neighbour keeps for it, at most.
     fn resent(&self) -> BTreeMap<NodeIndex, u64> {
         let mut resent = BTreeMap::new();
-        for ((from, ..), way) in self.ways().iter().filter(|(_, way)| way.repeats) {
+        for ((from, port, _), way) in self.ways().iter().filter(|(_, way)| way.repeats) {
             let kills = self.world.lives(way.to).0.len() as u64 - 1;
             let times = kills + self.world.reroutes(*from);
-            *resent.entry(way.to).or_default() += times * u64::from(Settings::WINDOW_MAX);
+            *resent.entry(way.to).or_default() += times * self.kept(*from, *port);
         }
         resent
+    }
+
+    /// A station keeps a window of D_PDUs for each other.
+    const STATION_PACKETS_MAX: u64 = 128;
+
+    /// Packets that a node has kept for its neighbours at a port, at the most.
+    fn kept(&self, node: NodeIndex, port: PortId) -> u64 {
+        if !self.world.repeats(node, port) {
+            return Self::STATION_PACKETS_MAX;
+        }
+        let lives = self.world.lives(node).0.into_iter();
+        let ports = lives.filter_map(|stats| stats.ports.get(port.index()));
+        ports
+            .map(|port| port.hop.window_packets_most)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Whether no node was ever killed.
