@@ -177,6 +177,7 @@ pub struct Hop {
     renewals: u64,
     other_format: u64,
     other_check: u64,
+    window_packets_most: u64,
     /// Packets to hand on, in order.
     released: Vec<Packet>,
     done: Vec<Done>,
@@ -208,6 +209,7 @@ impl Hop {
             renewals: 0,
             other_format: 0,
             other_check: 0,
+            window_packets_most: 0,
             released: Vec::new(),
             done: Vec::new(),
         }
@@ -337,7 +339,7 @@ impl Hop {
             renewals: self.renewals,
             other_format: self.other_format,
             other_check: self.other_check,
-            window_packets_most: self.sender.packets_most,
+            window_packets_most: self.window_packets_most,
         }
     }
 
@@ -356,7 +358,10 @@ impl Hop {
         if self.is_stopped(manner.tag) {
             (self.relents, self.quiet_since) = (false, self.now);
         }
-        self.sender.begin(packet, manner)
+        let number = self.sender.begin(packet, manner);
+        let span = self.sender.span() as u64;
+        self.window_packets_most = self.window_packets_most.max(span);
+        number
     }
 
     /// Packets in the window.

@@ -119,8 +119,6 @@ pub(crate) struct Sender {
     window: Window,
     /// Octets of the packets in the window.
     octets: usize,
-    /// Numbers in it at the most.
-    pub(crate) packets_most: u64,
     wide: bool,
     /// The number of the first entry.
     base: u16,
@@ -185,7 +183,6 @@ impl Sender {
                 octets: usize::MAX,
             },
             octets: 0,
-            packets_most: 0,
             wide: false,
             base: 0,
             entries: VecDeque::new(),
@@ -239,6 +236,11 @@ impl Sender {
         self.packets().count()
     }
 
+    /// Numbers in the window.
+    pub(crate) fn span(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Their octets.
     pub(crate) const fn octets(&self) -> usize {
         self.octets
@@ -282,7 +284,6 @@ impl Sender {
             lost: true,
             given_up: false,
         });
-        self.packets_most = self.packets_most.max(self.entries.len() as u64);
         self.number(place)
     }
 

@@ -103,8 +103,12 @@ impl Gateway {
         if self.egress.is_none() {
             return;
         }
-        self.set_trips();
+        // What waits before a link has come over others, and waits for what they lose as well.
+        let ports = self.reliable.into_iter();
+        let trips = ports.map(|id| self.ports[id.index()].link.longest_trip());
+        let trip = trips.max().unwrap_or_default();
         for id in self.reliable {
+            self.ports[id.index()].set_trip(trip);
             let port = &self.ports[id.index()];
             let neighbours = (0..)
                 .map(NeighbourId)
@@ -116,18 +120,6 @@ impl Gateway {
             for (from, stop) in stops {
                 self.ports[id.index()].link.set_stop(from, stop);
             }
-        }
-    }
-
-    /// What waits before a link has come over others, and waits for what is lost on them as well.
-    fn set_trips(&mut self) {
-        let trips = self
-            .reliable
-            .into_iter()
-            .map(|id| self.ports[id.index()].link.longest_trip());
-        let trip = trips.max().unwrap_or_default();
-        for id in self.reliable {
-            self.ports[id.index()].set_trip(trip);
         }
     }
 
