@@ -15,10 +15,12 @@ use crate::time::{Duration, nanos};
 use crate::tls::TlsFault;
 
 mod hf;
+mod proxy;
 
 pub use self::hf::{
     AccessStats, ClientStats, HfClientStats, HfCounts, HfLink, HfPeer, HfRate, HfStats, PRIORITIES,
 };
+pub use self::proxy::{ProxyRefusal, ProxyStats, SessionStats};
 
 /// Packets destroyed, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -530,6 +532,8 @@ pub struct Stats {
     pub local: LocalStats,
     /// Its echo service, if it has one.
     pub echo: Option<EchoStats>,
+    /// Its TCP proxy, if it has one.
+    pub proxy: Option<ProxyStats>,
     /// What its host reaches by it, if its node file says anything of that.
     pub led: Option<LedStats>,
 }

@@ -14,16 +14,22 @@ pub enum ResetCause {
     StorageFailed,
     /// It wasn't secured, or not any longer.
     Tls,
+    /// The gateway at the other end of a session ended it.
+    Far,
+    /// That gateway began anew.
+    Restart,
 }
 
 impl ResetCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Peer,
         Self::StorageFull,
         Self::StorageBusy,
         Self::StorageFailed,
         Self::Tls,
+        Self::Far,
+        Self::Restart,
     ];
 
     /// The word in tables, status and metrics.
@@ -34,6 +40,8 @@ impl ResetCause {
             Self::StorageBusy => "storage-busy",
             Self::StorageFailed => "storage-failed",
             Self::Tls => "tls",
+            Self::Far => "far",
+            Self::Restart => "restart",
         }
     }
 }
@@ -60,6 +68,18 @@ impl StreamLedger {
     pub const fn reset(&mut self, cause: ResetCause, held: u64) {
         self.resets[cause as usize] += 1;
         self.lost += held;
+    }
+
+    /// Adds another owner's.
+    pub fn add(&mut self, other: &Self) {
+        self.opened += other.opened;
+        self.ended += other.ended;
+        for (sum, more) in self.resets.iter_mut().zip(other.resets) {
+            *sum += more;
+        }
+        self.taken += other.taken;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
     }
 
     /// Streams reset for `cause`.

@@ -1,0 +1,112 @@
+//! What a TCP proxy counts.
+
+use crate::stream_ledger::StreamLedger;
+
+/// A session with a partner, or all of a proxy's together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionStats {
+    /// Its streams, both directions together: octets of a host here are delivered when the partner
+    /// has them, a partner's when the host's connection has taken them.
+    pub streams: StreamLedger,
+    /// Streams that weren't opened, as there were as many as there may be.
+    pub refused: u64,
+    /// How often a stream got no more credit, as too much waited to be read.
+    pub starved: u64,
+    /// Datagrams with items taken in.
+    pub datagrams_in: u64,
+    /// Datagrams given to links.
+    pub datagrams_out: u64,
+    /// Octets of these, without headers of IP and UDP.
+    pub octets_out: u64,
+    /// Datagrams whose contents were sent again.
+    pub repaired: u64,
+    /// Datagrams that came twice.
+    pub duplicates: u64,
+    /// Datagrams that weren't any.
+    pub malformed: u64,
+    /// Datagrams for another incarnation, or from a partner that hasn't said yet who it is.
+    pub strangers: u64,
+    /// How often a partner began anew.
+    pub restarts: u64,
+}
+
+impl SessionStats {
+    /// Adds another session's.
+    pub fn add(&mut self, other: &Self) {
+        self.streams.add(&other.streams);
+        self.refused += other.refused;
+        self.starved += other.starved;
+        self.datagrams_in += other.datagrams_in;
+        self.datagrams_out += other.datagrams_out;
+        self.octets_out += other.octets_out;
+        self.repaired += other.repaired;
+        self.duplicates += other.duplicates;
+        self.malformed += other.malformed;
+        self.strangers += other.strangers;
+        self.restarts += other.restarts;
+    }
+}
+
+/// Why a client has no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ProxyRefusal {
+    /// No partner is responsible for where it wants to go.
+    NoPartner,
+    /// The destination isn't allowed to partners.
+    NotAllowed,
+    /// It comes from an address that isn't behind the partner that speaks for it.
+    WrongSource,
+    /// There are as many streams as there may be.
+    Full,
+    /// The server, or the way to it, refused it.
+    Server,
+    /// It was gone before there was an answer.
+    Gone,
+}
+
+impl ProxyRefusal {
+    /// All, in the order of the arrays indexed by them.
+    pub const ALL: [Self; 6] = [
+        Self::NoPartner,
+        Self::NotAllowed,
+        Self::WrongSource,
+        Self::Full,
+        Self::Server,
+        Self::Gone,
+    ];
+
+    /// The word in status and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoPartner => "no-partner",
+            Self::NotAllowed => "not-allowed",
+            Self::WrongSource => "wrong-source",
+            Self::Full => "full",
+            Self::Server => "server",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// A TCP proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxyStats {
+    /// All its sessions.
+    pub sessions: SessionStats,
+    /// Partners that have been heard.
+    pub partners_known: u64,
+    refusals: [u64; ProxyRefusal::ALL.len()],
+}
+
+impl ProxyStats {
+    /// Counts a client that has no connection.
+    pub const fn refuse(&mut self, why: ProxyRefusal) {
+        self.refusals[why as usize] += 1;
+    }
+
+    /// Clients that have none for this reason.
+    pub const fn refused_by(&self, why: ProxyRefusal) -> u64 {
+        self.refusals[why as usize]
+    }
+}

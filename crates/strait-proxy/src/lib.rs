@@ -1,0 +1,22 @@
+//! The session between two gateways that carries the TCP streams of hosts behind them.
+//!
+//! Each stream ends at the gateway near its client and begins again at the one near its server.
+//! Between them its octets go in [datagrams](codec) of one [`Session`], which repairs what was
+//! lost, bounds what may wait by credit, and ends every stream when either gateway starts anew.
+//!
+//! There is no clock and no socket here: time is an argument, datagrams go in and out as octets,
+//! and whoever drives a session decides when there is room for the next one.
+
+#![no_std]
+
+extern crate alloc;
+
+pub mod codec;
+mod ranges;
+mod rtt;
+mod session;
+mod stream;
+
+pub use codec::{Ends, Key};
+pub use session::{Event, Fault, Session, Settings};
+pub use stream::Open;

@@ -1,0 +1,926 @@
+//! A session: the streams of one partner, and the datagrams that carry them.
+//!
+//! **Who is there.** Each side draws a token at its start, and puts the other's into what it sends:
+//! nobody who doesn't hear the other's words can say a word in its name. A token that the other
+//! side has changed means that it began anew, and ends every stream.
+//!
+//! **Repairs.** Datagrams are numbered. What was in one that is lost goes again in another. One is
+//! lost when three behind it have arrived that had its code point (different ones may overtake each
+//! other), or when nothing is heard for so long that an answer should have come; then one small
+//! datagram at a time asks whether the way is there again.
+//!
+//! **Rate.** There is no window that grows and shrinks: whoever drives the session asks for a
+//! datagram when the link has room for it.
+//!
+//! **Order.** Of the streams with one code point the one goes next that had least so far, unless
+//! another has waited too long: short ones needn't wait for long ones, and none starves.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use strait_core::stats::SessionStats;
+use strait_core::stream_ledger::{ResetCause, StreamLedger};
+use strait_core::{Duration, Instant};
+
+use crate::codec::{
+    self, Head, ITEM_OCTETS_MAX, Item, Key, Malformed, Reader, number_octets, write_head,
+    write_item,
+};
+use crate::ranges::Ranges;
+use crate::rtt::Rtt;
+use crate::stream::{Open, Piece, Stream, Told};
+
+/// What may be sent on a new stream before the other side says a word.
+const FIRST_CREDIT: u64 = 16 * 1024;
+/// Datagrams behind one of the same code point that arrive before that counts as lost.
+const OVERTAKEN: u8 = 3;
+/// An acknowledgement waits so long for something to go with.
+const ACK_DELAY: Duration = Duration::from_millis(200);
+/// A stream that has waited so long goes before those that had less.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// Pauses between questions whether the way is there: at least what an answer takes.
+const PROBE_PAUSE_MAX: Duration = Duration::from_millis(1500);
+/// Octets of such a question.
+const PROBE_OCTETS: usize = 200;
+/// Ranges that are acknowledged with it, so that there is room for something else.
+const PROBE_RANGES: usize = 4;
+/// A datagram's last octets stay empty rather than have so few of another stream.
+const PIECE_OCTETS_MIN: usize = 32;
+/// The shortest pause between hellos: others may ask for any number of them.
+const HELLO_PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Hellos to somebody who doesn't answer while there is nothing to say.
+const HELLOS_MAX: u32 = 5;
+/// Earlier tokens of the other side that are remembered: a late hello of its isn't taken for news.
+const RETIRED_MAX: usize = 8;
+/// The longest pause between hellos.
+const HELLO_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Octets on their way: what the fastest link that this is for carries in a turn.
+const FLIGHT_OCTETS_MAX: usize = 8 << 20;
+/// Streams of the other side that have no connection yet.
+const HALF_OPEN_MAX: usize = 256;
+/// Ranges of numbers that are remembered as received. One below them is taken for lost.
+const RECEIVED_RANGES_MAX: usize = codec::ACK_RANGES_MAX;
+
+/// Errors of Linux.
+const TRY_AGAIN: u16 = 11;
+const PROTOCOL: u16 = 71;
+const CONNECTION_RESET: u16 = 104;
+
+/// What a session goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long an answer may take before anything is repeated for the want of it, at least.
+    pub patience: Duration,
+    /// Octets of a stream that may come before they are read.
+    pub window: u64,
+    /// Octets of a stream that may wait to be sent.
+    pub hold: u64,
+    /// Streams that each side may open at a time.
+    pub streams_max: usize,
+    /// Octets of all streams that may come before they are read.
+    pub octets_max: u64,
+}
+
+/// What happened in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The other side wants a connection for a stream: [`Session::accept`] or [`Session::reset`].
+    Opened(Key, Open),
+    /// A stream of ours has its connection.
+    Accepted(Key),
+    /// A stream has octets or its end to read, or room for more.
+    Ready(Key),
+    /// A stream is no more.
+    Reset(Key, u16),
+}
+
+/// Why a stream can't be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// There are as many as there may be.
+    Full,
+}
+
+/// What a datagram on its way says.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    Open(Key),
+    Accept(Key),
+    Credit(Key),
+    Reset(Key),
+    Data(Key, Piece),
+}
+
+impl Said {
+    const fn key(&self) -> Key {
+        match self {
+            Self::Open(key)
+            | Self::Accept(key)
+            | Self::Credit(key)
+            | Self::Reset(key)
+            | Self::Data(key, _) => *key,
+        }
+    }
+}
+
+/// A datagram on its way.
+#[derive(Debug)]
+struct Flight {
+    at: Instant,
+    dscp: u8,
+    octets: usize,
+    /// Datagrams behind it that have arrived.
+    overtaken: u8,
+    said: Vec<Said>,
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    own: u32,
+    peer: Option<u32>,
+    settings: Settings,
+    /// A hello is to go at this moment, to whom it is known by this token.
+    hello_at: Option<Instant>,
+    hello_to: u32,
+    hellos: u32,
+    hello_last: Option<Instant>,
+    retired: VecDeque<u32>,
+    streams: BTreeMap<Key, Stream>,
+    /// The number of our next stream.
+    next: u32,
+    /// Of theirs, the number after the highest that was opened, and those below it that weren't.
+    expected: u32,
+    missing: BTreeSet<u32>,
+    number: u64,
+    flights: BTreeMap<u64, Flight>,
+    flight_octets: usize,
+    rtt: Rtt,
+    /// Since when an answer is waited for, and how often none came.
+    waits_since: Instant,
+    silences: u32,
+    /// May ask whether the way is there.
+    probes: bool,
+    received: Ranges,
+    /// When what was received is to be acknowledged, with which code point.
+    ack_at: Option<Instant>,
+    ack_dscp: u8,
+    /// Octets that may come, of all streams.
+    granted: u64,
+    events: VecDeque<Event>,
+    stats: SessionStats,
+}
+
+impl Session {
+    /// A session by the token `own`, which no earlier one had; 0 is none.
+    pub fn new(own: u32, settings: Settings) -> Self {
+        Self {
+            own: own.max(1),
+            peer: None,
+            settings,
+            hello_at: None,
+            hello_to: 0,
+            hellos: 0,
+            hello_last: None,
+            retired: VecDeque::new(),
+            streams: BTreeMap::new(),
+            next: 0,
+            expected: 0,
+            missing: BTreeSet::new(),
+            number: 0,
+            flights: BTreeMap::new(),
+            flight_octets: 0,
+            rtt: Rtt::default(),
+            waits_since: Instant::ZERO,
+            silences: 0,
+            probes: false,
+            received: Ranges::default(),
+            ack_at: None,
+            ack_dscp: 0,
+            granted: 0,
+            events: VecDeque::new(),
+            stats: SessionStats::default(),
+        }
+    }
+
+    /// The link is another one now, or has another rate.
+    pub const fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// What it has counted.
+    pub const fn stats(&self) -> &SessionStats {
+        &self.stats
+    }
+
+    /// Whether the other side has been heard.
+    pub const fn is_known(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Tells the other side that this one is there, which ends what it had with an earlier one.
+    pub fn greet(&mut self, now: Instant) {
+        let at = self
+            .hello_last
+            .map_or(now, |last| now.max(last + HELLO_PAUSE_MIN));
+        let before = self.hello_at.filter(|before| *before <= at);
+        self.hello_at = Some(before.unwrap_or(at));
+    }
+
+    /// Opens a stream.
+    pub fn open(&mut self, now: Instant, open: Open) -> Result<Key, Fault> {
+        let ours = self.streams.keys().filter(|key| key.ours).count();
+        if ours >= self.settings.streams_max {
+            self.stats.refused += 1;
+            return Err(Fault::Full);
+        }
+        let key = Key {
+            ours: true,
+            n: self.next,
+        };
+        self.next += 1;
+        let mut stream = Stream::new(now, open, FIRST_CREDIT);
+        stream.opening = Told::Due;
+        self.add(key, stream);
+        if self.peer.is_none() {
+            self.greet(now);
+        }
+        Ok(key)
+    }
+
+    fn add(&mut self, key: Key, stream: Stream) {
+        self.stats.streams.opened += 1;
+        self.granted += stream.inbound.granted();
+        self.streams.insert(key, stream);
+    }
+
+    /// A stream of the other side's has its connection.
+    pub fn accept(&mut self, key: Key) {
+        if let Some(stream) = self.streams.get_mut(&key)
+            && !stream.accepted
+            && stream.reset.is_none()
+        {
+            stream.accepted = true;
+            stream.opening = Told::Due;
+            self.extend(key);
+        }
+    }
+
+    /// Octets that a stream takes now.
+    pub fn room(&self, key: Key) -> u64 {
+        let stream = self.streams.get(&key).filter(|it| it.reset.is_none());
+        stream.map_or(0, |it| {
+            self.settings.hold.saturating_sub(it.outbound.unsent())
+        })
+    }
+
+    /// Sends octets on a stream, whether or not there is room for them.
+    pub fn write(&mut self, now: Instant, key: Key, octets: &[u8]) {
+        if let Some(stream) = self.streams.get_mut(&key)
+            && stream.reset.is_none()
+        {
+            if !stream.outbound.wants(true) {
+                stream.served = now;
+            }
+            stream.outbound.write(octets);
+            self.stats.streams.taken += octets.len() as u64;
+        }
+    }
+
+    /// Nothing more is sent on a stream.
+    pub fn finish(&mut self, key: Key) {
+        if let Some(stream) = self.streams.get_mut(&key)
+            && stream.reset.is_none()
+        {
+            stream.outbound.finish();
+        }
+    }
+
+    /// Ends a stream at once; the other side is told this error.
+    pub fn reset(&mut self, key: Key, error: u16) {
+        self.end(key, error, ResetCause::Peer, true);
+    }
+
+    /// Octets that a stream has for whom it is for.
+    pub fn read(&mut self, key: Key, octets_max: usize) -> Vec<u8> {
+        let Some(stream) = self.streams.get_mut(&key) else {
+            return Vec::new();
+        };
+        let octets = stream.inbound.read(octets_max);
+        self.granted -= octets.len() as u64;
+        self.stats.streams.delivered += octets.len() as u64;
+        self.extend(key);
+        octets
+    }
+
+    /// Lets more of a stream come, if much may come and little does.
+    fn extend(&mut self, key: Key) {
+        let Settings {
+            window, octets_max, ..
+        } = self.settings;
+        let Some(stream) = self.streams.get_mut(&key) else {
+            return;
+        };
+        let inbound = &mut stream.inbound;
+        let more = window.saturating_sub(inbound.granted());
+        if more * 4 < window || inbound.has_end() || stream.reset.is_some() {
+            return;
+        }
+        if self.granted + more > octets_max {
+            self.stats.starved += 1;
+            return;
+        }
+        inbound.limit += more;
+        inbound.credit = Told::Due;
+        self.granted += more;
+    }
+
+    /// Whether all of a stream that comes has been read. The stream may be forgotten then.
+    pub fn at_end(&mut self, key: Key) -> bool {
+        let stream = self.streams.get_mut(&key);
+        let done = stream.is_some_and(|it| it.inbound.read_end());
+        self.forget(key);
+        done
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Self::tend`] has something to do.
+    pub fn wake(&self) -> Option<Instant> {
+        let answer = (!self.flights.is_empty()).then(|| self.waits_since + self.patience());
+        [self.hello_at, self.ack_at, answer]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn patience(&self) -> Duration {
+        let patience = self.rtt.patience(self.settings.patience);
+        match self.silences {
+            0 => patience,
+            _ => patience.max(PROBE_PAUSE_MAX),
+        }
+    }
+
+    /// Datagrams of its own still wait for the link: an answer can't be there yet.
+    pub fn wait(&mut self, now: Instant) {
+        self.waits_since = now;
+    }
+
+    /// Takes what hasn't been answered for lost.
+    pub fn tend(&mut self, now: Instant) {
+        let patience = self.patience();
+        if self.flights.is_empty() || now < self.waits_since + patience {
+            return;
+        }
+        self.silences = self.silences.saturating_add(1);
+        self.waits_since = now;
+        self.probes = true;
+        let old = self
+            .flights
+            .iter()
+            .filter(|(_, it)| it.at + patience <= now);
+        let old: Vec<u64> = old.map(|(number, _)| *number).collect();
+        old.into_iter().for_each(|number| self.lose(number));
+    }
+
+    /// The code points of which there is something to send now.
+    pub fn wants(&self, now: Instant) -> BTreeSet<u8> {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let mut all = BTreeSet::new();
+        if due(self.hello_at) {
+            all.insert(self.ack_dscp);
+        }
+        if self.peer.is_none() {
+            return all;
+        }
+        if due(self.ack_at) {
+            all.insert(self.ack_dscp);
+        }
+        if self.silences == 0 || self.probes {
+            let fresh = self.takes_fresh();
+            let wants = |it: &&Stream| it.has_word() || it.outbound.wants(fresh);
+            let streams = self.streams.values().filter(wants);
+            all.extend(streams.map(|it| it.open.dscp));
+        }
+        all
+    }
+
+    fn takes_fresh(&self) -> bool {
+        self.flight_octets < FLIGHT_OCTETS_MAX
+    }
+
+    /// The next datagram of a code point, of at most so many octets.
+    pub fn poll(&mut self, now: Instant, dscp: u8, octets_max: usize) -> Option<Vec<u8>> {
+        if self.hello_at.is_some_and(|at| at <= now) {
+            return Some(self.say_hello(now));
+        }
+        let to = self.peer?;
+        let asks = self.silences > 0;
+        let octets_max = match asks {
+            true => octets_max.min(PROBE_OCTETS),
+            false => octets_max,
+        };
+        let mut body = Vec::new();
+        if self.ack_at.is_some() {
+            let ranges = self.received.iter().rev().map(|(from, to)| (from, to - 1));
+            let most = if asks {
+                PROBE_RANGES
+            } else {
+                codec::ACK_RANGES_MAX
+            };
+            let ranges: Vec<_> = ranges.take(most).collect();
+            write_item(&Item::Ack(ranges), &mut body);
+        }
+        let mut said = Vec::new();
+        if !asks || self.probes {
+            self.say_words(dscp, octets_max, &mut body, &mut said);
+            self.say_data(now, dscp, octets_max, &mut body, &mut said);
+        }
+        let answers = said.is_empty();
+        if answers && self.ack_at.is_none_or(|at| at > now) {
+            return None;
+        }
+        self.ack_at = None;
+        let number = (!answers).then_some(self.number);
+        let mut bytes = Vec::new();
+        write_head(Head::Items { to, number }, &mut bytes);
+        bytes.append(&mut body);
+        if !answers {
+            self.probes = false;
+            if self.flights.is_empty() {
+                self.waits_since = now;
+            }
+            let flight = Flight {
+                at: now,
+                dscp,
+                octets: bytes.len(),
+                overtaken: 0,
+                said,
+            };
+            self.flight_octets += bytes.len();
+            self.flights.insert(self.number, flight);
+            self.number += 1;
+        }
+        self.stats.datagrams_out += 1;
+        self.stats.octets_out += bytes.len() as u64;
+        Some(bytes)
+    }
+
+    fn say_hello(&mut self, now: Instant) -> Vec<u8> {
+        let head = Head::Hello {
+            to: self.hello_to,
+            from: self.own,
+            first: self.first(),
+        };
+        (self.hello_at, self.hello_last) = (None, Some(now));
+        let goes_on = !self.streams.is_empty() || self.hellos < HELLOS_MAX;
+        if self.peer.is_none() && goes_on {
+            let pause = self.settings.patience * (1 << self.hellos.min(5));
+            self.hellos += 1;
+            self.hello_at = Some(now + pause.min(HELLO_PAUSE_MAX.max(self.settings.patience)));
+        }
+        let mut bytes = Vec::new();
+        write_head(head, &mut bytes);
+        self.stats.datagrams_out += 1;
+        self.stats.octets_out += bytes.len() as u64;
+        bytes
+    }
+
+    /// The lowest of our streams that the other side may still hear of.
+    fn first(&self) -> u32 {
+        let ours = self.streams.keys().find(|key| key.ours);
+        ours.map_or(self.next, |key| key.n)
+    }
+
+    /// Says what streams have to say beside octets.
+    fn say_words(&mut self, dscp: u8, room: usize, body: &mut Vec<u8>, said: &mut Vec<Said>) {
+        let streams = self.streams.iter_mut();
+        for (key, stream) in streams.filter(|(_, it)| it.open.dscp == dscp && it.has_word()) {
+            let key = *key;
+            for _ in 0..3 {
+                if body.len() + codec::HEADER_OCTETS_MAX + ITEM_OCTETS_MAX > room {
+                    return;
+                }
+                let (item, told, what) = if stream.resetting.is_due() {
+                    let error = stream.reset.unwrap_or(CONNECTION_RESET);
+                    let item = Item::Reset { key, error };
+                    (item, &mut stream.resetting, Said::Reset(key))
+                } else if stream.opening.is_due() && key.ours {
+                    let Open { ends, dscp } = stream.open;
+                    let n = key.n;
+                    let item = Item::Open { n, dscp, ends };
+                    (item, &mut stream.opening, Said::Open(key))
+                } else if stream.opening.is_due() {
+                    let item = Item::Accept { n: key.n };
+                    (item, &mut stream.opening, Said::Accept(key))
+                } else if stream.inbound.credit.is_due() {
+                    let limit = stream.inbound.limit;
+                    let item = Item::Credit { key, limit };
+                    (item, &mut stream.inbound.credit, Said::Credit(key))
+                } else {
+                    break;
+                };
+                *told = Told::Sent;
+                write_item(&item, body);
+                said.push(what);
+            }
+        }
+    }
+
+    /// Says octets of streams, those first that had least.
+    fn say_data(
+        &mut self,
+        now: Instant,
+        dscp: u8,
+        octets_max: usize,
+        body: &mut Vec<u8>,
+        said: &mut Vec<Said>,
+    ) {
+        let fresh = self.takes_fresh();
+        while let Some(key) = self.next_stream(now, dscp, fresh) {
+            let used = body.len() + codec::HEADER_OCTETS_MAX;
+            let Some(stream) = self.streams.get_mut(&key) else {
+                return;
+            };
+            let around = 1 + number_octets(u64::from(key.n)) + codec::NUMBER_OCTETS_MAX + 2;
+            let Some(room) = octets_max
+                .checked_sub(used + around)
+                .filter(|room| *room >= PIECE_OCTETS_MIN)
+            else {
+                return;
+            };
+            let Some((piece, octets)) = stream.outbound.take(room, fresh) else {
+                return;
+            };
+            stream.attained += octets.len() as u64;
+            stream.served = now;
+            let item = Item::Data {
+                key,
+                offset: piece.from,
+                end: piece.end,
+                octets: &octets,
+            };
+            write_item(&item, body);
+            said.push(Said::Data(key, piece));
+        }
+    }
+
+    fn next_stream(&self, now: Instant, dscp: u8, fresh: bool) -> Option<Key> {
+        let streams = self.streams.iter();
+        let streams = streams.filter(|(_, it)| it.open.dscp == dscp && it.outbound.wants(fresh));
+        let rank = |stream: &Stream| {
+            let starves = now.since(stream.served) >= WAIT_MAX;
+            (
+                !starves,
+                if starves { 0 } else { stream.attained },
+                stream.served,
+            )
+        };
+        streams.min_by_key(|(_, it)| rank(it)).map(|(key, _)| *key)
+    }
+
+    /// Takes a datagram that came with this code point. One that makes no sense changes nothing.
+    pub fn hear(&mut self, now: Instant, dscp: u8, bytes: &[u8]) -> Result<(), Malformed> {
+        let heard = codec::read(bytes);
+        let (head, items) = heard.inspect_err(|_| self.stats.malformed += 1)?;
+        match head {
+            Head::Hello { to, from, first } => self.hear_hello(now, to, from, first),
+            Head::Items { to, .. } if to != self.own || self.peer.is_none() => {
+                self.stats.strangers += 1;
+                self.hello_to = 0;
+                self.greet(now);
+            }
+            Head::Items { number, .. } => self.hear_items(now, dscp, number, items)?,
+        }
+        Ok(())
+    }
+
+    fn hear_hello(&mut self, now: Instant, to: u32, from: u32, first: u32) {
+        // Who knows our token hears what we say: anybody else may say what he wants.
+        let proved = to == self.own;
+        if self.retired.contains(&from) {
+            return;
+        }
+        self.hello_to = from;
+        if proved && self.peer == Some(from) {
+            self.hello_at = None;
+            return;
+        }
+        if proved {
+            self.hellos = 0;
+            let before = self.peer.replace(from);
+            if self.retired.len() >= RETIRED_MAX {
+                self.retired.pop_front();
+            }
+            self.retired.extend(before);
+            self.begin_anew(before.is_some(), first);
+        }
+        self.greet(now);
+    }
+
+    /// The other side isn't the one that it was, if it was any.
+    fn begin_anew(&mut self, began_anew: bool, first: u32) {
+        (self.expected, self.silences, self.probes) = (first, 0, false);
+        self.missing.clear();
+        self.received.clear();
+        self.flights.clear();
+        (self.flight_octets, self.ack_at) = (0, None);
+        if !began_anew {
+            return;
+        }
+        self.stats.restarts += 1;
+        for key in self.streams.keys().copied().collect::<Vec<_>>() {
+            let fresh = |it: &Stream| it.outbound.is_untouched() && it.opening != Told::Known;
+            match self.streams.get_mut(&key) {
+                // Nobody there has heard of it, or done anything for it that we know of.
+                Some(stream) if key.ours && fresh(stream) && stream.reset.is_none() => {
+                    stream.opening = Told::Due;
+                }
+                _ => {
+                    self.end(key, CONNECTION_RESET, ResetCause::Restart, false);
+                    self.forget(key);
+                }
+            }
+        }
+    }
+
+    fn hear_items(
+        &mut self,
+        now: Instant,
+        dscp: u8,
+        number: Option<u64>,
+        items: Reader<'_>,
+    ) -> Result<(), Malformed> {
+        let unready = self
+            .judge(items)
+            .inspect_err(|_| self.stats.malformed += 1)?;
+        self.stats.datagrams_in += 1;
+        if let Some(number) = number {
+            let below = self.received.first().is_some_and(|(from, _)| number < from);
+            let forgotten = below && self.received.len() >= RECEIVED_RANGES_MAX;
+            if unready || forgotten {
+                return Ok(());
+            }
+            self.ack_dscp = dscp;
+            let gap = self.received.last().is_some_and(|(_, to)| to != number);
+            let at = if gap { now } else { now + ACK_DELAY };
+            self.ack_at = Some(self.ack_at.map_or(at, |before| before.min(at)));
+            if self.received.contains(number) {
+                self.stats.duplicates += 1;
+                return Ok(());
+            }
+            self.received.insert(number, number + 1);
+            if self.received.len() > RECEIVED_RANGES_MAX {
+                self.received.pop_first();
+            }
+        }
+        let mut items = items;
+        while let Some(item) = items.item()? {
+            self.hear_item(now, item);
+        }
+        Ok(())
+    }
+
+    /// Whether there are items for streams whose opening hasn't come, or that can't be opened now.
+    fn judge(&self, mut items: Reader<'_>) -> Result<bool, Malformed> {
+        let mut opened = BTreeSet::new();
+        let mut unready = false;
+        while let Some(item) = items.item()? {
+            let key = match item {
+                Item::Open { n, .. } => {
+                    unready |= !self.may_open(n);
+                    opened.insert(n);
+                    continue;
+                }
+                Item::Reset { key, .. } => {
+                    unready |= key.ours && !self.may_open(key.n);
+                    continue;
+                }
+                Item::Data { key, .. } | Item::Credit { key, .. } => key,
+                Item::Accept { .. } | Item::Ack(_) => continue,
+            };
+            let unknown = key.n >= self.expected || self.missing.contains(&key.n);
+            unready |= key.ours && unknown && !opened.contains(&key.n);
+        }
+        Ok(unready)
+    }
+
+    /// Whether there is place for a stream of theirs with this number, and for all before it.
+    fn may_open(&self, n: u32) -> bool {
+        let gap = n.saturating_sub(self.expected) as usize;
+        let most = self.settings.streams_max;
+        self.missing.len() + gap <= most && self.streams.len() < 3 * most
+    }
+
+    fn hear_item(&mut self, now: Instant, item: Item<'_>) {
+        let mine = |key: Key| Key {
+            ours: !key.ours,
+            n: key.n,
+        };
+        match item {
+            Item::Open { n, dscp, ends } => self.hear_open(now, n, Open { ends, dscp }),
+            Item::Accept { n } => {
+                let key = Key { ours: true, n };
+                if let Some(stream) = self.streams.get_mut(&key)
+                    && !stream.accepted
+                    && stream.reset.is_none()
+                {
+                    stream.accepted = true;
+                    self.events.push_back(Event::Accepted(key));
+                    self.extend(key);
+                }
+            }
+            Item::Data {
+                key,
+                offset,
+                end,
+                octets,
+            } => self.hear_data(mine(key), offset, end, octets),
+            Item::Credit { key, limit } => {
+                if let Some(stream) = self.streams.get_mut(&mine(key)) {
+                    stream.outbound.limit = stream.outbound.limit.max(limit);
+                }
+            }
+            Item::Reset { key, error } => {
+                let key = mine(key);
+                if !key.ours {
+                    self.note_opened(key.n);
+                }
+                self.end(key, error, ResetCause::Far, false);
+                self.forget(key);
+            }
+            Item::Ack(ranges) => self.hear_ack(now, &ranges),
+        }
+    }
+
+    /// A stream of theirs has been opened; false if that was known.
+    fn note_opened(&mut self, n: u32) -> bool {
+        if n < self.expected {
+            return self.missing.remove(&n);
+        }
+        self.missing.extend(self.expected..n);
+        self.expected = n.saturating_add(1);
+        true
+    }
+
+    fn hear_open(&mut self, now: Instant, n: u32, open: Open) {
+        let key = Key { ours: false, n };
+        if !self.note_opened(n) {
+            return;
+        }
+        let theirs = || self.streams.iter().filter(|(key, _)| !key.ours);
+        let half = theirs().filter(|(_, it)| !it.accepted && it.reset.is_none());
+        let mut stream = Stream::new(now, open, FIRST_CREDIT);
+        if half.count() >= HALF_OPEN_MAX || theirs().count() >= self.settings.streams_max {
+            self.stats.refused += 1;
+            stream.end(TRY_AGAIN, true);
+            self.streams.insert(key, stream);
+            return;
+        }
+        self.add(key, stream);
+        self.events.push_back(Event::Opened(key, open));
+    }
+
+    fn hear_data(&mut self, key: Key, offset: u64, end: bool, octets: &[u8]) {
+        let Some(stream) = self.streams.get_mut(&key) else {
+            return;
+        };
+        if stream.reset.is_some() {
+            return;
+        }
+        match stream.inbound.take(offset, octets, end) {
+            Some(fresh) => {
+                self.stats.streams.taken += fresh;
+                self.events.push_back(Event::Ready(key));
+            }
+            // It isn't what it agreed to be.
+            None => self.end(key, PROTOCOL, ResetCause::Far, true),
+        }
+    }
+
+    fn hear_ack(&mut self, now: Instant, ranges: &[(u64, u64)]) {
+        let mut arrived = Vec::new();
+        for (first, last) in ranges {
+            arrived.extend(
+                self.flights
+                    .range(*first..=*last)
+                    .map(|(number, _)| *number),
+            );
+        }
+        let Some(newest) = arrived.iter().max().copied() else {
+            return;
+        };
+        if let Some(flight) = self.flights.get(&newest) {
+            self.rtt.measure(now.since(flight.at));
+        }
+        (self.waits_since, self.silences, self.probes) = (now, 0, false);
+        let mut lost = BTreeSet::new();
+        for number in arrived {
+            let Some(flight) = self.flights.remove(&number) else {
+                continue;
+            };
+            self.flight_octets -= flight.octets;
+            flight.said.iter().for_each(|said| self.arrive(*said));
+            for (before, other) in self.flights.range_mut(..number) {
+                if other.dscp == flight.dscp {
+                    other.overtaken = other.overtaken.saturating_add(1);
+                    if other.overtaken >= OVERTAKEN {
+                        lost.insert(*before);
+                    }
+                }
+            }
+        }
+        lost.into_iter().for_each(|number| self.lose(number));
+    }
+
+    fn arrive(&mut self, said: Said) {
+        let key = said.key();
+        let Some(stream) = self.streams.get_mut(&key) else {
+            return;
+        };
+        match said {
+            Said::Open(_) | Said::Accept(_) => stream.opening.arrive(),
+            Said::Credit(_) => stream.inbound.credit.arrive(),
+            Said::Reset(_) => stream.resetting.arrive(),
+            Said::Data(_, piece) if stream.reset.is_none() => {
+                self.stats.streams.delivered += stream.outbound.arrive(piece);
+                self.events.push_back(Event::Ready(key));
+            }
+            Said::Data(..) => {}
+        }
+        self.forget(key);
+    }
+
+    /// What was in a datagram is to be said again.
+    fn lose(&mut self, number: u64) {
+        let Some(flight) = self.flights.remove(&number) else {
+            return;
+        };
+        self.flight_octets -= flight.octets;
+        self.stats.repaired += 1;
+        for said in flight.said {
+            let Some(stream) = self.streams.get_mut(&said.key()) else {
+                continue;
+            };
+            match said {
+                Said::Open(_) | Said::Accept(_) => stream.opening.lose(),
+                Said::Credit(_) => stream.inbound.credit.lose(),
+                Said::Reset(_) => stream.resetting.lose(),
+                Said::Data(_, piece) if stream.reset.is_none() => stream.outbound.lose(piece),
+                Said::Data(..) => {}
+            }
+        }
+    }
+
+    fn end(&mut self, key: Key, error: u16, cause: ResetCause, tell: bool) {
+        let Some(stream) = self.streams.get_mut(&key) else {
+            return;
+        };
+        if stream.reset.is_some() {
+            // Both ended it: nobody waits to be told.
+            if !tell {
+                stream.resetting = Told::Known;
+            }
+            return;
+        }
+        self.stats.streams.reset(cause, stream.held());
+        self.granted -= stream.inbound.granted();
+        stream.end(error, tell);
+        if cause != ResetCause::Peer {
+            self.events.push_back(Event::Reset(key, error));
+        }
+    }
+
+    /// Forgets a stream of which nothing is left.
+    fn forget(&mut self, key: Key) {
+        let Some(stream) = self.streams.get(&key).filter(|it| it.is_over()) else {
+            return;
+        };
+        if stream.reset.is_none() {
+            self.stats.streams.ended += 1;
+            self.granted -= stream.inbound.granted();
+        }
+        self.streams.remove(&key);
+    }
+
+    /// Asserts that each octet taken is delivered, held or lost by a reset, and that limits hold.
+    pub fn check(&self) {
+        let held = self.streams.values().map(Stream::held).sum();
+        let open = self.streams.values().filter(|it| it.reset.is_none());
+        let granted: u64 = open.clone().map(|it| it.inbound.granted()).sum();
+        let books: &StreamLedger = &self.stats.streams;
+        let right = books.balanced(open.count() as u64, held);
+        assert!(right, "octets are lost, or twice: {books:?}, {held} held");
+        assert_eq!(granted, self.granted, "credit isn't what was given");
+        let flying: usize = self.flights.values().map(|it| it.octets).sum();
+        assert_eq!(flying, self.flight_octets, "octets on their way are lost");
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -1,0 +1,440 @@
+extern crate std;
+use std::vec;
+
+use proptest::prelude::*;
+use strait_core::chance::Stream as Chance;
+
+use super::*;
+use crate::codec::Ends;
+
+const SETTINGS: Settings = Settings {
+    patience: Duration::from_secs(1),
+    window: 64 * 1024,
+    hold: 64 * 1024,
+    streams_max: 16,
+    octets_max: 1 << 20,
+};
+
+fn open(port: u16) -> Open {
+    Open {
+        ends: Ends {
+            client: ([10, 1, 0, 2], port).into(),
+            server: ([10, 2, 0, 2], 80).into(),
+        },
+        dscp: 10,
+    }
+}
+
+/// Two sessions, and what is on its way between them.
+struct Pair {
+    now: Instant,
+    sides: [Session; 2],
+    way: Vec<(Instant, usize, u8, Vec<u8>)>,
+    /// How many of a hundred datagrams are lost, come twice, and are late.
+    faults: [u64; 3],
+    delay: Duration,
+    chance: Chance,
+    events: [Vec<Event>; 2],
+    cut: bool,
+}
+
+impl Pair {
+    fn new(seed: u64, faults: [u64; 3]) -> Self {
+        Self {
+            now: Instant::ZERO,
+            sides: [1, 2].map(|token| Session::new(token, SETTINGS)),
+            way: Vec::new(),
+            faults,
+            delay: Duration::from_millis(50),
+            chance: Chance::new(seed, "pair"),
+            events: [Vec::new(), Vec::new()],
+            cut: false,
+        }
+    }
+
+    /// Sends what there is to send, one datagram a code point and 10 ms.
+    fn send(&mut self) {
+        for from in 0..2 {
+            self.sides[from].tend(self.now);
+            for dscp in self.sides[from].wants(self.now) {
+                let Some(bytes) = self.sides[from].poll(self.now, dscp, 1200) else {
+                    continue;
+                };
+                assert!(bytes.len() <= 1200, "{}", bytes.len());
+                let draw = |chance: &mut Chance, of: u64| chance.below(100) < of;
+                let [lost, twice, late] = self.faults;
+                if self.cut || draw(&mut self.chance, lost) {
+                    continue;
+                }
+                let copies = 1 + u32::from(draw(&mut self.chance, twice));
+                for _ in 0..copies {
+                    let more = Duration::from_millis(40);
+                    let delay = self.delay + more * u32::from(draw(&mut self.chance, late));
+                    self.way
+                        .push((self.now + delay, 1 - from, dscp, bytes.clone()));
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        self.send();
+        self.now = self.now + Duration::from_millis(10);
+        let now = self.now;
+        for (_, to, dscp, bytes) in self.way.extract_if(.., |it| it.0 <= now) {
+            self.sides[to].hear(now, dscp, &bytes).unwrap();
+        }
+        for (side, events) in self.sides.iter_mut().zip(&mut self.events) {
+            events.extend(core::iter::from_fn(|| side.poll_event()));
+            side.check();
+        }
+    }
+
+    fn run(&mut self, steps: usize) {
+        (0..steps).for_each(|_| self.step());
+    }
+
+    /// Until something holds.
+    fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..60_000 {
+            if holds(self) {
+                return;
+            }
+            self.step();
+        }
+        panic!("never: {what}");
+    }
+
+    fn opened(&mut self) -> Option<Key> {
+        self.events[1].iter().find_map(|event| match event {
+            Event::Opened(key, _) => Some(*key),
+            _ => None,
+        })
+    }
+}
+
+fn text(octets: usize, seed: usize) -> Vec<u8> {
+    (0..octets)
+        .map(|at| (at * 7 + at / 251 + seed) as u8)
+        .collect()
+}
+
+const THEIRS: Key = Key { ours: false, n: 0 };
+
+#[test]
+fn a_stream_is_opened_accepted_carried_both_ways_and_ended() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened() == Some(THEIRS));
+    assert_eq!(pair.events[1], [Event::Opened(THEIRS, open(1))]);
+    pair.sides[1].accept(THEIRS);
+    pair.until("accepted", |it| {
+        it.events[0].contains(&Event::Accepted(key))
+    });
+    pair.sides[0].write(pair.now, key, b"question");
+    pair.sides[0].finish(key);
+    pair.until("asked", |it| {
+        it.sides[1].at_end(THEIRS) || it.sides[1].read(THEIRS, 99).len() == 8
+    });
+    assert!(pair.sides[1].at_end(THEIRS));
+    pair.sides[1].write(pair.now, THEIRS, b"answer");
+    pair.sides[1].finish(THEIRS);
+    pair.until("answered", |it| it.sides[0].read(key, 99) == b"answer");
+    assert!(pair.sides[0].at_end(key));
+    pair.run(100);
+    for side in &pair.sides {
+        assert!(side.streams.is_empty() && side.flights.is_empty());
+        let books = side.stats().streams;
+        assert_eq!((books.opened, books.ended, books.delivered), (1, 1, 14));
+        assert_eq!(side.stats().repaired, 0);
+        // At rest there is nothing to do.
+        assert_eq!(side.wake(), None);
+    }
+}
+
+#[test]
+fn first_octets_go_with_the_opening() {
+    let mut pair = Pair::new(1, [0; 3]);
+    pair.sides[0].greet(pair.now);
+    pair.run(50);
+    assert!(pair.sides.iter().all(Session::is_known));
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.sides[0].write(pair.now, key, b"at once");
+    let sent = pair.sides[0].stats().datagrams_out;
+    pair.until("read", |it| it.sides[1].read(THEIRS, 99) == b"at once");
+    assert_eq!(pair.sides[0].stats().datagrams_out, sent + 1);
+}
+
+#[test]
+fn a_refusal_has_the_reason_of_the_far_side() {
+    let mut pair = Pair::new(1, [30, 0, 0]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    pair.sides[1].reset(THEIRS, 111);
+    pair.until("refused", |it| {
+        it.events[0].contains(&Event::Reset(key, 111))
+    });
+    pair.until("forgotten", |it| it.sides[1].streams.is_empty());
+    assert_eq!(pair.sides[0].stats().streams.resets_by(ResetCause::Far), 1);
+    assert_eq!(pair.sides[1].stats().streams.resets_by(ResetCause::Peer), 1);
+}
+
+#[test]
+fn a_stream_that_ends_before_it_was_heard_of_leaves_no_gap() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let first = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.sides[0].reset(first, 104);
+    let second = pair.sides[0].open(pair.now, open(2)).unwrap();
+    pair.sides[0].write(pair.now, second, b"x");
+    pair.until("read", |it| {
+        it.sides[1].read(Key { ours: false, n: 1 }, 9) == b"x"
+    });
+    pair.run(100);
+    assert!(pair.sides[1].missing.is_empty());
+    assert!(!pair.sides[0].streams.contains_key(&first));
+}
+
+#[test]
+fn what_nobody_reads_is_not_sent_beyond_the_window() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    pair.sides[1].accept(THEIRS);
+    pair.sides[0].write(pair.now, key, &text(200_000, 0));
+    pair.run(1000);
+    assert_eq!(pair.sides[1].streams[&THEIRS].held(), SETTINGS.window);
+    assert_eq!(pair.sides[0].room(key), 0);
+    let mut came = Vec::new();
+    pair.until("all", |it| {
+        came.extend(it.sides[1].read(THEIRS, 5000));
+        came.len() == 200_000
+    });
+    assert!(came == text(200_000, 0));
+}
+
+#[test]
+fn a_partner_that_began_anew_ends_all_streams_but_those_it_never_heard_of() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    pair.sides[1].accept(THEIRS);
+    pair.sides[0].write(pair.now, key, b"lost");
+    pair.run(50);
+    pair.sides[1] = Session::new(3, SETTINGS);
+    pair.events[1].clear();
+    // It says so itself.
+    pair.sides[1].greet(pair.now);
+    let fresh = pair.sides[0].open(pair.now, open(2)).unwrap();
+    pair.until("told", |it| it.events[0].contains(&Event::Reset(key, 104)));
+    assert_eq!(pair.sides[0].stats().restarts, 1);
+    pair.until("opened again", |it| it.opened().is_some());
+    assert_eq!(
+        pair.opened(),
+        Some(Key {
+            ours: false,
+            n: fresh.n
+        })
+    );
+    pair.sides[1].accept(Key {
+        ours: false,
+        n: fresh.n,
+    });
+    pair.until("accepted", |it| {
+        it.events[0].contains(&Event::Accepted(fresh))
+    });
+}
+
+#[test]
+fn a_late_hello_of_an_earlier_incarnation_is_no_news() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let hello = |to, from| {
+        let mut bytes = Vec::new();
+        write_head(Head::Hello { to, from, first: 0 }, &mut bytes);
+        bytes
+    };
+    pair.sides[0].hear(pair.now, 0, &hello(1, 2)).unwrap();
+    pair.sides[0].hear(pair.now, 0, &hello(1, 3)).unwrap();
+    assert_eq!(
+        (pair.sides[0].peer, pair.sides[0].stats().restarts),
+        (Some(3), 1)
+    );
+    pair.sides[0].hear(pair.now, 0, &hello(1, 2)).unwrap();
+    // Nor is one of somebody who doesn't know whom he speaks to.
+    pair.sides[0].hear(pair.now, 0, &hello(9, 4)).unwrap();
+    assert_eq!(
+        (pair.sides[0].peer, pair.sides[0].stats().restarts),
+        (Some(3), 1)
+    );
+}
+
+#[test]
+fn silence_is_taken_for_loss_at_its_time_and_not_before() {
+    let mut pair = Pair::new(1, [0; 3]);
+    pair.sides[0].greet(pair.now);
+    pair.run(50);
+    pair.cut = true;
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.sides[0].write(pair.now, key, &text(5000, 0));
+    pair.step();
+    let side = &mut pair.sides[0];
+    let due = side.wake().unwrap();
+    side.tend(due - Duration::from_nanos(1));
+    assert_eq!((side.silences, side.flights.len()), (0, 1));
+    side.tend(due);
+    assert_eq!(
+        (side.silences, side.flights.len(), side.stats().repaired),
+        (1, 0, 1)
+    );
+    // One small question at a time.
+    let asked = side.poll(due, 10, 1200).unwrap();
+    assert!(asked.len() <= PROBE_OCTETS);
+    assert!(side.wants(due).is_empty());
+    // Datagrams that still wait here can't have been answered.
+    side.wait(due + Duration::from_millis(1400));
+    assert_eq!(
+        side.wake(),
+        Some(due + Duration::from_millis(1400) + PROBE_PAUSE_MAX)
+    );
+}
+
+#[test]
+fn after_an_outage_of_a_minute_the_stream_goes_on_within_two_seconds() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    pair.sides[1].accept(THEIRS);
+    pair.sides[0].write(pair.now, key, &text(30_000, 0));
+    pair.run(8);
+    pair.cut = true;
+    pair.run(6000);
+    let sent = pair.sides[0].stats().datagrams_out;
+    assert!(sent < 70, "{sent} datagrams into the void");
+    pair.cut = false;
+    let healed = pair.now;
+    let before = pair.sides[1].stats().streams.taken;
+    pair.until("goes on", |it| it.sides[1].stats().streams.taken > before);
+    assert!(pair.now.since(healed) < Duration::from_secs(2));
+}
+
+#[test]
+fn short_streams_go_before_long_ones_and_none_starves() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let long = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.sides[0].write(pair.now, long, &text(16_000, 0));
+    pair.run(30);
+    let short = pair.sides[0].open(pair.now, open(2)).unwrap();
+    pair.sides[0].write(pair.now, short, &text(2000, 0));
+    assert_eq!(pair.sides[0].next_stream(pair.now, 10, true), Some(short));
+    pair.sides[0].write(pair.now, long, &text(60_000, 0));
+    let served = pair.sides[0].streams[&long].served;
+    pair.sides[0].streams.get_mut(&long).unwrap().outbound.limit = 100_000;
+    let late = served + WAIT_MAX;
+    let before = late - Duration::from_nanos(1);
+    pair.sides[0].streams.get_mut(&short).unwrap().served = before;
+    assert_eq!(pair.sides[0].next_stream(before, 10, true), Some(short));
+    assert_eq!(pair.sides[0].next_stream(late, 10, true), Some(long));
+}
+
+#[test]
+fn more_streams_than_there_may_be_are_refused_and_counted() {
+    let mut pair = Pair::new(1, [0; 3]);
+    for port in 0..16 {
+        pair.sides[0].open(pair.now, open(port)).unwrap();
+    }
+    assert_eq!(pair.sides[0].open(pair.now, open(99)), Err(Fault::Full));
+    pair.sides[1].set(Settings {
+        streams_max: 8,
+        ..SETTINGS
+    });
+    pair.run(300);
+    let refused = |it: &&Event| matches!(it, Event::Reset(_, TRY_AGAIN));
+    assert_eq!(pair.events[0].iter().filter(refused).count(), 8);
+    let refused = pair.sides.each_ref().map(|it| it.stats().refused);
+    assert_eq!(refused, [1, 8]);
+}
+
+#[test]
+fn who_sends_more_than_he_may_ends_his_stream() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    pair.sides[0].streams.get_mut(&key).unwrap().outbound.limit = u64::MAX / 4;
+    pair.sides[0].write(pair.now, key, &text(100_000, 0));
+    pair.until("ended", |it| {
+        it.events[0].contains(&Event::Reset(key, PROTOCOL))
+    });
+    assert!(pair.events[1].contains(&Event::Reset(THEIRS, PROTOCOL)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn octets_come_whole_and_in_order_whatever_the_way_does(
+        seed in any::<u64>(),
+        faults in (0..30_u64, 0..20_u64, 0..40_u64),
+        lengths in proptest::collection::vec(0..40_000_usize, 1..5),
+    ) {
+        let mut pair = Pair::new(seed, [faults.0, faults.1, faults.2]);
+        let mut keys = Vec::new();
+        for (port, length) in lengths.iter().enumerate() {
+            let key = pair.sides[0].open(pair.now, open(port as u16)).unwrap();
+            pair.sides[0].write(pair.now, key, &text(*length, port));
+            pair.sides[0].finish(key);
+            keys.push(key);
+        }
+        let mut came = vec![Vec::new(); lengths.len()];
+        let mut back = vec![Vec::new(); lengths.len()];
+        let mut ended = vec![[false; 2]; lengths.len()];
+        pair.until("all streams end", |it| {
+            for event in core::mem::take(&mut it.events[1]) {
+                if let Event::Opened(key, _) = event {
+                    it.sides[1].accept(key);
+                }
+            }
+            for (at, key) in keys.iter().enumerate() {
+                let theirs = Key { ours: false, n: key.n };
+                let octets = it.sides[1].read(theirs, 3000);
+                if !octets.is_empty() {
+                    it.sides[1].write(it.now, theirs, &octets);
+                }
+                came[at].extend(octets);
+                if !ended[at][1] && it.sides[1].at_end(theirs) {
+                    ended[at][1] = true;
+                    it.sides[1].finish(theirs);
+                }
+                back[at].extend(it.sides[0].read(*key, 2000));
+                ended[at][0] |= it.sides[0].at_end(*key);
+            }
+            ended.iter().all(|it| *it == [true; 2])
+                && it.sides.iter().all(|side| side.streams.is_empty())
+        });
+        for (at, length) in lengths.iter().enumerate() {
+            prop_assert!(came[at] == text(*length, at), "stream {} there", at);
+            prop_assert!(back[at] == came[at], "stream {} back", at);
+        }
+    }
+
+    #[test]
+    fn whatever_is_said_breaks_nothing(
+        seed in any::<u64>(),
+        words in proptest::collection::vec(
+            (any::<bool>(), proptest::collection::vec(any::<u8>(), 0..60), any::<u8>()), 0..40
+        ),
+    ) {
+        let mut pair = Pair::new(seed, [0; 3]);
+        pair.sides[0].open(pair.now, open(1)).unwrap();
+        pair.until("opened", |it| it.opened().is_some());
+        pair.sides[1].accept(THEIRS);
+        for (to, mut octets, number) in words {
+            let to = usize::from(to);
+            let mut bytes = Vec::new();
+            let head = Head::Items { to: 1 + to as u32, number: Some(u64::from(number)) };
+            write_head(head, &mut bytes);
+            bytes.append(&mut octets);
+            let _ = pair.sides[to].hear(pair.now, 10, &bytes);
+            pair.step();
+        }
+        pair.run(20);
+    }
+}
