@@ -38,6 +38,7 @@ mod host_sides;
 mod kind;
 mod kiss;
 mod names;
+mod proxy;
 mod tls;
 
 pub use self::address::PortAddress;
@@ -56,6 +57,7 @@ pub use self::host::{HostConfig, HostKind, MacAddress};
 pub use self::host_sides::HostSides;
 pub use self::kind::{IpConfig, KissPort, LineConfig, Plug, PortConfig, PortKeys, PortKind};
 pub use self::kiss::KissConfig;
+pub use self::proxy::{PartnerConfig, ProxyConfig, ProxyConnect, ProxySource};
 pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
 
 /// A gateway, as configured.
@@ -94,6 +96,9 @@ pub struct NodeConfig {
     /// A service that sends back what it gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo: Option<EchoConfig>,
+    /// A TCP proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyConfig>,
     /// What streams of services are secured by, by the names that services have for it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tls: BTreeMap<String, TlsConfig>,
@@ -369,6 +374,9 @@ impl NodeConfig {
                 return Err(invalid("[echo] tls", message));
             }
         }
+        if let Some(proxy) = &self.proxy {
+            proxy.validate(&self.host)?;
+        }
         if self.ports.len() > Self::PORTS_MAX {
             return Err(invalid(
                 "[[port]]",
@@ -400,12 +408,17 @@ impl NodeConfig {
         self.validate_routes()
     }
 
+    /// Its TCP proxy, where that is to be.
+    pub fn proxy(&self) -> Option<&ProxyConfig> {
+        self.proxy.as_ref().filter(|proxy| proxy.enabled)
+    }
+
     /// Whether it has sockets of its own: for services, for clients of a station, or as a client of
     /// somebody else's.
     pub fn has_sockets(&self) -> bool {
         let serves = |port: &PortConfig| port.hf().is_some_and(|hf| hf.sis.is_some());
         let has = |port: &PortConfig| serves(port) || port.kind.plug() == Plug::Sockets;
-        self.echo.is_some() || self.ports.iter().any(has)
+        self.echo.is_some() || self.proxy().is_some() || self.ports.iter().any(has)
     }
 
     /// Whether all that comes from the host side, and has no route back there, goes to the only

@@ -14,6 +14,7 @@ mod flows;
 mod gateway;
 mod hop_config;
 pub mod journal;
+mod proxy;
 pub mod route;
 
 pub use config::{InvalidConfig, NodeConfig};

@@ -61,6 +61,9 @@ const HALF_OPEN_MAX: usize = 256;
 /// Ranges of numbers that are remembered as received. One below them is taken for lost.
 const RECEIVED_RANGES_MAX: usize = codec::ACK_RANGES_MAX;
 
+/// Datagrams taken for lost that are remembered: their answers may be late.
+const LAPSED_MAX: usize = 64;
+
 /// Errors of Linux.
 const TRY_AGAIN: u16 = 11;
 const PROTOCOL: u16 = 71;
@@ -155,6 +158,8 @@ pub struct Session {
     number: u64,
     flights: BTreeMap<u64, Flight>,
     flight_octets: usize,
+    /// Numbers of those taken for lost, and when they went.
+    lapsed: BTreeMap<u64, Instant>,
     rtt: Rtt,
     /// Since when an answer is waited for, and how often none came.
     waits_since: Instant,
@@ -190,6 +195,7 @@ impl Session {
             number: 0,
             flights: BTreeMap::new(),
             flight_octets: 0,
+            lapsed: BTreeMap::new(),
             rtt: Rtt::default(),
             waits_since: Instant::ZERO,
             silences: 0,
@@ -566,6 +572,7 @@ impl Session {
             };
             write_item(&item, body);
             said.push(Said::Data(key, piece));
+            self.events.push_back(Event::Ready(key));
         }
     }
 
@@ -628,6 +635,7 @@ impl Session {
         self.missing.clear();
         self.received.clear();
         self.flights.clear();
+        self.lapsed.clear();
         (self.flight_octets, self.ack_at) = (0, None);
         if !began_anew {
             return;
@@ -811,12 +819,15 @@ impl Session {
                     .map(|(number, _)| *number),
             );
         }
-        let Some(newest) = arrived.iter().max().copied() else {
+        let acked = |number: u64| ranges.iter().any(|(a, b)| (*a..=*b).contains(&number));
+        // An answer that was late tells how long answers take.
+        let late = self.lapsed.extract_if(.., |number, _| acked(*number));
+        let late = late.map(|(_, at)| at).max();
+        let newest = arrived.iter().max().and_then(|it| self.flights.get(it));
+        let Some(at) = newest.map(|it| it.at).or(late) else {
             return;
         };
-        if let Some(flight) = self.flights.get(&newest) {
-            self.rtt.measure(now.since(flight.at));
-        }
+        self.rtt.measure(now.since(at));
         (self.waits_since, self.silences, self.probes) = (now, 0, false);
         let mut lost = BTreeSet::new();
         for number in arrived {
@@ -861,6 +872,10 @@ impl Session {
             return;
         };
         self.flight_octets -= flight.octets;
+        if self.lapsed.len() >= LAPSED_MAX {
+            self.lapsed.pop_first();
+        }
+        self.lapsed.insert(number, flight.at);
         self.stats.repaired += 1;
         for said in flight.said {
             let Some(stream) = self.streams.get_mut(&said.key()) else {

@@ -298,6 +298,24 @@ fn silence_is_taken_for_loss_at_its_time_and_not_before() {
 }
 
 #[test]
+fn answers_that_take_longer_than_thought_are_known_to_from_then_on() {
+    let mut pair = Pair::new(1, [0; 3]);
+    pair.delay = Duration::from_secs(3);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.sides[0].write(pair.now, key, &text(16_000, 0));
+    pair.run(2000);
+    assert_eq!(pair.sides[1].stats().streams.taken, 16_000);
+    let repaired = pair.sides[0].stats().repaired;
+    pair.sides[1].accept(THEIRS);
+    pair.sides[1].read(THEIRS, 16_000);
+    pair.run(1000);
+    pair.sides[0].write(pair.now, key, &text(40_000, 0));
+    pair.run(2000);
+    assert_eq!(pair.sides[1].stats().streams.taken, 56_000);
+    assert_eq!(pair.sides[0].stats().repaired, repaired);
+}
+
+#[test]
 fn after_an_outage_of_a_minute_the_stream_goes_on_within_two_seconds() {
     let mut pair = Pair::new(1, [0; 3]);
     let key = pair.sides[0].open(pair.now, open(1)).unwrap();

@@ -321,6 +321,14 @@ impl HfConfig {
         }
     }
 
+    /// How long a turn is at most.
+    pub(crate) fn turn(&self) -> Duration {
+        self.turn_max.map_or(Self::TURN_USUAL, |time| time.0)
+    }
+
+    /// How long one is at most if the file doesn't say it.
+    pub(crate) const TURN_USUAL: Duration = Duration::from_secs(120);
+
     /// What becomes of strangers.
     fn strangers(&self) -> HfStrangers {
         self.strangers.unwrap_or(match self.sis {

@@ -11,10 +11,11 @@ mod leads;
 mod local;
 mod port;
 mod port_set;
+mod proxied;
 mod remember;
+mod services;
 mod sources;
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::ToString;
@@ -47,9 +48,9 @@ use self::lan::Lan;
 use self::leads::Leads;
 use self::port::{Arrival, Frame, Onward, Port, Settles, Told};
 use self::port_set::PortSet;
+use self::services::{Around, Services};
 use crate::answers::Answers;
 use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing};
-use crate::echo::Echo;
 use crate::route::{Hop, Routes, is_of_the_link};
 
 /// The first host side as a way: where goes what came by a link and has no route.
@@ -60,10 +61,6 @@ const fn host_side(port: PortId) -> Hop {
     let to = NeighbourId::PEER;
     Hop { port, to }
 }
-
-/// Whose the echo service's things are. Ports' numbers are below 256 ([`Owner::port`]); each
-/// service has one from there on.
-const ECHO: Owner = Owner(256);
 
 /// What stable storage holds: keys and how many octets are behind them.
 type Stored<'a> = &'a [(Vec<u8>, u64)];
@@ -110,7 +107,7 @@ pub struct Gateway {
     stores: VecDeque<Effect>,
     /// Numbers for storage so far.
     tickets: u64,
-    echo: Option<Box<Echo>>,
+    services: Services,
     /// What the host reaches by it.
     leads: Leads,
 }
@@ -202,10 +199,7 @@ impl Gateway {
             // No store has the number of a load.
             tickets: stores.len() as u64,
             stores,
-            echo: config.echo.as_ref().map(|echo| {
-                let keys = stored.iter().map(|(key, _)| &key[..]);
-                Box::new(Echo::new(ECHO, echo, keys))
-            }),
+            services: Services::new(config, seed, stored),
             leads: Leads::new(sides),
         })
     }
@@ -258,6 +252,9 @@ impl Gateway {
         if !self.carries(&packet, from.port) {
             return self.ledger.drop(now, packet, DropCause::NotCarried);
         }
+        let Some(packet) = self.hear_partner(now, packet, from) else {
+            return;
+        };
         if self.is_for_station(&packet) {
             return self.take_own(now, packet, from);
         }
@@ -570,10 +567,7 @@ impl Gateway {
             | Input::Worked { ticket, .. } => ticket.owner,
             _ => return,
         };
-        if owner == ECHO {
-            if let Some(echo) = &mut self.echo {
-                echo.hear(now, input);
-            }
+        if self.services.hear(now, owner, input) {
             return;
         }
         let Some(port) = self.ports.get_mut(usize::from(owner.0)) else {
@@ -593,18 +587,34 @@ impl Gateway {
         }
     }
 
-    /// Has the services do what is due, and tells of them.
+    /// The services, and what they see.
+    fn services(&mut self) -> (&mut Services, Around<'_>) {
+        let around = Around {
+            ledger: &mut self.ledger,
+            ports: &mut self.ports,
+            busy: &mut self.busy,
+            hosts: self.hosts,
+            routes: &self.routes,
+            default: self.default,
+            policy: &self.policy,
+            own: &self.own,
+        };
+        (&mut self.services, around)
+    }
+
+    /// Has the services do what is due.
     fn settle_services(&mut self, now: Instant) {
-        let Some(echo) = &mut self.echo else { return };
-        let ports = self.ledger.stats().ports.iter().zip(&self.ports);
-        let links = ports.filter(|(stats, port)| stats.up && !self.hosts.contains(port.id));
-        let rates = links.flat_map(|(stats, _)| {
-            let neighbours = stats.neighbours.iter().filter_map(|it| it.tx_rate);
-            stats.tx_rate.into_iter().chain(neighbours)
-        });
-        echo.set_rate(rates.map(|rate| rate.payload_bit_s()).min());
-        echo.send_due(now);
-        self.ledger.stats_mut().echo = Some(*echo.stats());
+        let (services, around) = self.services();
+        services.settle(now, around);
+    }
+
+    /// Takes a packet of a partner's of the proxy, or gives it back.
+    fn hear_partner(&mut self, now: Instant, packet: Packet, from: Hop) -> Option<Packet> {
+        let (services, around) = self.services();
+        match services.proxy_mut() {
+            Some(proxy) => proxy.take(now, packet, from, around),
+            None => Some(packet),
+        }
     }
 
     fn take_command(&mut self, now: Instant, command: Command) {
@@ -735,6 +745,10 @@ impl Node for Gateway {
         let meta = sender.poll_transmit(now, room, out, &mut self.ledger)?;
         self.set_stops();
         self.store(now);
+        // What has left makes room for more.
+        if self.services.proxy_mut().is_some() {
+            self.settle_services(now);
+        }
         self.let_rest(PortSet::from_iter([port]));
         Some(meta)
     }
@@ -755,7 +769,7 @@ impl Node for Gateway {
         if lead.is_some() {
             return lead;
         }
-        self.echo.as_mut()?.poll_effect()
+        self.services.poll_effect()
     }
 
     /// Nothing once it stops: what is due then isn't done any more.
@@ -765,8 +779,7 @@ impl Node for Gateway {
         }
         let busy = self.busy.into_iter();
         let wakes = busy.filter_map(|id| self.ports.get(id.index())?.wake());
-        let echo = self.echo.as_deref().and_then(Echo::wake);
-        let local = [self.answers.wake(), echo, self.leads.wake()];
+        let local = [self.answers.wake(), self.services.wake(), self.leads.wake()];
         let local = local.into_iter().flatten().map(|at| Wake {
             at,
             why: WakeReason::Local,
@@ -795,7 +808,7 @@ impl Node for Gateway {
         self.ports.iter().for_each(Port::check);
         let mut quiet = self.ports.iter().filter(|it| !self.busy.contains(it.id));
         assert!(quiet.all(Port::is_at_rest), "a port at rest has work");
-        self.echo.iter().for_each(|echo| echo.check());
+        self.services.check();
     }
 }
 

@@ -76,6 +76,9 @@ pub struct Around {
     pub cables: Vec<Cable>,
     /// More wires, each at a host side of its own.
     pub further: Vec<FurtherSide>,
+    /// Where the rules of the machine bring clients of others to its transparent listeners from;
+    /// everywhere if it has none.
+    pub brought: Option<Vec<Prefix>>,
 }
 
 /// A cable to another machine.
@@ -91,6 +94,12 @@ impl Around {
     fn is_own(&self, address: IpAddr) -> bool {
         let mut cables = self.cables.iter();
         self.own.contains(&address) || cables.any(|it| it.own.address == address)
+    }
+
+    /// Whether what is for somebody else's address goes to a transparent listener.
+    fn brings(&self, address: IpAddr) -> bool {
+        let brought = self.brought.as_ref();
+        brought.is_none_or(|all| all.iter().any(|it| it.contains(address)))
     }
 
     /// The port at which somebody is, unless he is behind the gateway.
@@ -302,7 +311,8 @@ impl Kernel {
                 let ends = Ends::received(info);
                 let known = ends.is_some_and(|ends| self.streams.knows(ends));
                 let foreign = self.around.is_wire(from) && self.sockets.takes_foreign_streams();
-                known || own || foreign && !info.dst.is_multicast()
+                let brought = foreign && self.around.brings(info.dst);
+                known || own || brought && !info.dst.is_multicast()
             }
             protocol::UDP if info.dst.is_multicast() => self.sockets.owner(info).is_some(),
             protocol::UDP => own || self.around.is_wire(from) && self.sockets.owner(info).is_some(),

@@ -204,6 +204,16 @@ impl Queue {
         self.is_up() && !self.is_away(to)
     }
 
+    /// Octets that wait for a neighbour, and for all who share its way.
+    pub(in crate::gateway) fn octets_to(&self, to: NeighbourId) -> u64 {
+        self.paths.to(to).queue.total().octets
+    }
+
+    /// Of these, the octets of a class.
+    pub(in crate::gateway) fn octets_of(&self, to: NeighbourId, class: ClassId) -> u64 {
+        self.paths.to(to).queue.queued(class).octets
+    }
+
     /// Packets that wait.
     pub(super) fn waiting(&self) -> u64 {
         let waiting = self.paths.iter().map(|path| path.queue.total().packets);

@@ -1,0 +1,207 @@
+//! `[proxy]` of a node file.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use strait_core::Duration;
+use strait_core::units::Time;
+
+use crate::Prefix;
+
+use super::{HostKind, HostSides, InvalidConfig, invalid};
+
+/// A TCP proxy: connections end here, and begin again at the gateway near where they lead.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyConfig {
+    /// Whether it is there at all; connections pass as other packets do if not.
+    #[serde(default = "super::yes")]
+    pub enabled: bool,
+    /// The UDP port of sessions, and the TCP port that the host's rules bring clients to.
+    #[serde(default = "ProxyConfig::default_port")]
+    pub port: u16,
+    /// What clients hear, and when.
+    #[serde(default)]
+    pub connect: ProxyConnect,
+    /// Line time of which a stream may have octets waiting; 2 s if absent, on an HF link what a
+    /// turn carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Time>,
+    /// Which address servers here see.
+    #[serde(default)]
+    pub source: ProxySource,
+    /// Where partners' clients may connect to; nowhere if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Prefix>,
+    /// Gateways with a proxy beyond links.
+    #[serde(default, rename = "partner")]
+    pub partners: Vec<PartnerConfig>,
+}
+
+/// A gateway with a proxy, and who is near it.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct PartnerConfig {
+    /// Its address, as routes lead to it.
+    pub address: IpAddr,
+    /// Who is reached by it, and may come by it; of several partners the longest prefix counts.
+    pub prefixes: Vec<Prefix>,
+}
+
+/// What clients hear, and when.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProxyConnect {
+    /// What the server says, as soon as that is known here.
+    #[default]
+    Honest,
+    /// That they are connected, at once; if it comes to nothing they are reset.
+    Early,
+}
+
+/// Which address servers see.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProxySource {
+    /// The client's. Their answers have to come by this gateway.
+    #[default]
+    Client,
+    /// The gateway's.
+    Gateway,
+}
+
+impl ProxyConfig {
+    /// Partners of a gateway: each has a session with its limits.
+    pub const PARTNERS_MAX: usize = 64;
+    /// Prefixes of a partner, and that are allowed.
+    pub const PREFIXES_MAX: usize = 256;
+    const HOLD_MAX: Duration = Duration::from_secs(3600);
+
+    const fn default_port() -> u16 {
+        7480
+    }
+
+    /// What the host's rules are to bring to the proxy: all that partners are responsible for.
+    pub fn destinations(&self) -> impl Iterator<Item = Prefix> + '_ {
+        self.partners.iter().flat_map(|it| &it.prefixes).copied()
+    }
+
+    pub(super) fn validate(&self, hosts: &HostSides) -> Result<(), InvalidConfig> {
+        if self.port == 0 {
+            return Err(invalid("[proxy] port", "must be 1 to 65535"));
+        }
+        if hosts.all().all(|side| side.kind != HostKind::Tun) {
+            let message =
+                "needs a host side of kind \"tun\": its clients come by the host's kernel";
+            return Err(invalid("[proxy]", message));
+        }
+        if self.hold.is_some_and(|hold| hold.0 > Self::HOLD_MAX) {
+            return Err(invalid("[proxy] hold", "must be an hour at most"));
+        }
+        if self.partners.is_empty() {
+            let message = "needs a [[proxy.partner]] with `address` and `prefixes`";
+            return Err(invalid("[proxy]", message));
+        }
+        let prefixes = self.partners.iter().map(|it| it.prefixes.len());
+        let prefixes = prefixes.chain([self.allow.len()]);
+        if self.partners.len() > Self::PARTNERS_MAX
+            || prefixes.into_iter().any(|it| it > Self::PREFIXES_MAX)
+        {
+            let (partners, prefixes) = (Self::PARTNERS_MAX, Self::PREFIXES_MAX);
+            let message = format!("more than {partners} partners, or {prefixes} prefixes of one");
+            return Err(invalid("[proxy]", message));
+        }
+        let (mut addresses, mut networks) = (BTreeSet::new(), BTreeSet::new());
+        for partner in &self.partners {
+            let place = format!("[[proxy.partner]] {}", partner.address);
+            let ip = partner.address;
+            if ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() {
+                return Err(invalid(place, "is no gateway's address"));
+            }
+            if hosts.own().any(|own| own == ip) || !addresses.insert(ip) {
+                return Err(invalid(place, "is the gateway's own, or another partner's"));
+            }
+            if !hosts.own().any(|own| own.is_ipv4() == ip.is_ipv4()) {
+                let message = "needs an address of its family among [host] addresses";
+                return Err(invalid(place, message));
+            }
+            if partner.prefixes.is_empty() {
+                return Err(invalid(place, "needs `prefixes`: who is reached by it"));
+            }
+            for prefix in &partner.prefixes {
+                if !networks.insert((prefix.network().address, prefix.length)) {
+                    return Err(invalid(place, format!("{prefix} is named twice")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use super::*;
+    use crate::NodeConfig;
+    use crate::config_text::parse;
+
+    fn complaint(proxy: &str) -> Option<String> {
+        let host = "[host]\naddresses = [\"10.9.0.1/30\"]";
+        let port = "[[port]]\nname = \"line\"\nkind = \"serial\"\nbaud = 9600";
+        let text = format!("name = \"a\"\n{host}\n{port}\n[proxy]\n{proxy}\n");
+        let config: Result<NodeConfig, _> = parse("a.toml", &text);
+        match config {
+            Ok(config) => config.validate().err().map(|error| format!("{error}")),
+            Err(error) => Some(format!("{error}")),
+        }
+    }
+
+    fn partner(address: &str, prefixes: &str) -> String {
+        format!("[[proxy.partner]]\naddress = \"{address}\"\nprefixes = [{prefixes}]")
+    }
+
+    #[test]
+    fn a_proxy_has_partners_that_are_somebody_else() {
+        let right = partner("10.9.0.2", "\"10.2.0.0/24\"");
+        let all = "connect = \"early\"\nhold = \"1 h\"\nsource = \"gateway\"\nport = 99\n\
+                   allow = [\"10.1.0.0/24\", \"fd00::/8\"]";
+        let everybody = partner("10.9.0.2", "\"0.0.0.0/0\"");
+        for right in [right.clone(), everybody, format!("{all}\n{right}")] {
+            assert_eq!(complaint(&right), None, "{right}");
+        }
+        for (wrong, word) in [
+            (String::new(), "[proxy]: needs a [[proxy.partner]]"),
+            (format!("port = 0\n{right}"), "[proxy] port: must"),
+            (format!("hold = \"3601 s\"\n{right}"), "[proxy] hold: must"),
+            (format!("{right}\n{right}"), "another partner's"),
+            (partner("10.9.0.1", "\"10.2.0.0/24\""), "own"),
+            (partner("127.0.0.1", "\"10.2.0.0/24\""), "no gateway's"),
+            (partner("fd00::1", "\"10.2.0.0/24\""), "of its family"),
+            (partner("10.9.0.2", ""), "needs `prefixes`"),
+            (
+                partner("10.9.0.2", "\"10.2.0.1/24\", \"10.2.0.0/24\""),
+                "twice",
+            ),
+            (format!("connect = \"sometimes\"\n{right}"), "connect"),
+        ] {
+            let found = complaint(&wrong).unwrap_or_default();
+            assert!(found.contains(word), "{wrong}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_needs_the_hosts_kernel() {
+        let text = format!(
+            "name = \"a\"\n[host]\nkind = \"tap\"\naddresses = [\"10.1.0.1/24\"]\n\
+             [[port]]\nname = \"line\"\nkind = \"serial\"\nbaud = 9600\n[proxy]\n{}",
+            partner("10.9.0.2", "\"10.2.0.0/24\"")
+        );
+        let config: NodeConfig = parse("a.toml", &text).unwrap();
+        let error = config.validate().unwrap_err();
+        assert!(error.message.contains("\"tun\""), "{error}");
+    }
+}

@@ -1,0 +1,197 @@
+//! How sessions of the [proxy](crate::proxy) come to their partners: by packets of the gateway's
+//! own, each of its stream's class.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use strait_core::fate::Fate;
+use strait_core::node::Owner;
+use strait_core::{ClassId, DropCause, Duration, Effect, Input, Instant, Packet, PortId};
+use strait_qos::Policy;
+use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
+
+use super::own_address_at;
+use super::services::Around;
+use crate::config::{HfConfig, LinkProfile, NodeConfig, PortConfig, PortKind, ProxyConfig};
+use crate::proxy::{LinkView, Proxy};
+use crate::route::Hop;
+
+/// Hops that a session's packets may take.
+const HOP_LIMIT: u8 = 64;
+
+/// What a link is to a session, whatever its rate.
+#[derive(Clone, Copy, Debug)]
+struct Carriage {
+    /// It repeats by itself what it loses.
+    repairs: bool,
+    /// How long a turn is at most; zero where there are none.
+    turn: Duration,
+}
+
+impl Carriage {
+    fn of(port: &PortConfig) -> Self {
+        let turn = match &port.kind {
+            PortKind::Hf(hf) => Some(hf.turn()),
+            PortKind::HfClient(_) => Some(HfConfig::TURN_USUAL),
+            _ => None,
+        };
+        Self {
+            repairs: turn.is_some() || port.profile == LinkProfile::Hbh,
+            turn: turn.unwrap_or_default(),
+        }
+    }
+}
+
+/// The proxy, and what its packets need.
+#[derive(Debug)]
+pub(super) struct Proxied {
+    proxy: Proxy,
+    /// By link port.
+    carriages: Vec<Carriage>,
+    /// Packets so far.
+    ident: u16,
+}
+
+impl Proxied {
+    pub(super) fn new(owner: Owner, proxy: &ProxyConfig, config: &NodeConfig, seed: u64) -> Self {
+        let own = config.host.own().collect();
+        Self {
+            proxy: Proxy::new(owner, proxy, own, seed),
+            carriages: config.ports.iter().map(Carriage::of).collect(),
+            ident: 0,
+        }
+    }
+
+    /// Whether a packet is one of a session.
+    fn is_meant(&self, packet: &Packet, around: &Around<'_>) -> bool {
+        let info = packet.info();
+        let port = info.ports.map(|(_, to)| to);
+        info.protocol == protocol::UDP && port == Some(self.proxy.port()) && around.is_own(info.dst)
+    }
+
+    /// Takes a packet of a partner's session, or gives it back.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        from: Hop,
+        around: Around<'_>,
+    ) -> Option<Packet> {
+        if !self.is_meant(&packet, &around) {
+            return Some(packet);
+        }
+        let (src, dscp) = (packet.info().src, packet.info().dscp);
+        // Nobody else speaks for a partner: what it says comes by the way that leads to it.
+        let partner = self.proxy.find(src);
+        let Some(partner) = partner.filter(|_| around.link_to(src) == Some(from)) else {
+            around.ledger.drop(now, packet, DropCause::WrongSource);
+            return None;
+        };
+        let bytes = around.ledger.close(now, packet, Fate::Absorbed);
+        let datagram = udp_payload(&bytes).map_or(&[][..], |(_, payload)| payload);
+        let is_near = |address| around.is_near(address);
+        self.proxy
+            .hear_partner(now, partner, dscp, datagram, is_near);
+        around.ledger.keep_spare(bytes);
+        None
+    }
+
+    /// Something happened to a connection.
+    pub(super) fn hear(&mut self, now: Instant, input: &Input<'_>) {
+        if let Input::Stream { id, event } = input {
+            self.proxy.hear_stream(now, *id, *event);
+        }
+    }
+
+    /// Has sessions send what their links have room for.
+    pub(super) fn settle(&mut self, now: Instant, around: &mut Around<'_>) {
+        for (partner, address) in self.proxy.addresses().into_iter().enumerate() {
+            let hop = around.link_to(address);
+            let there = |hop: &Hop| around.ports[hop.port.index()].queue.reaches(hop.to);
+            let hop = hop.filter(there);
+            let link = hop.and_then(|hop| self.view(hop, around));
+            self.proxy.set_link(now, partner, link);
+            let Some(hop) = hop.filter(|_| link.is_some()) else {
+                continue;
+            };
+            self.proxy.tend(now, partner);
+            for dscp in self.proxy.wants(now, partner) {
+                self.send(now, (partner, address), hop, dscp, around);
+            }
+        }
+        around.ledger.stats_mut().proxy = Some(self.proxy.stats());
+    }
+
+    fn view(&self, hop: Hop, around: &Around<'_>) -> Option<LinkView> {
+        let queue = &around.ports.get(hop.port.index())?.queue;
+        let carriage = self.carriages.get(hop.port.index().checked_sub(1)?)?;
+        Some(LinkView {
+            bit_s: queue.rate_to(hop.to).payload_bit_s(),
+            mtu: queue.mtu,
+            repairs: carriage.repairs,
+            turn: carriage.turn,
+            queued: queue.octets_to(hop.to),
+        })
+    }
+
+    /// Sends a session's datagrams of a code point.
+    fn send(
+        &mut self,
+        now: Instant,
+        (partner, to): (usize, IpAddr),
+        hop: Hop,
+        dscp: u8,
+        around: &mut Around<'_>,
+    ) {
+        let port = self.proxy.port();
+        let Some(own) = own_address_at(around.own, PortId::HOST, to) else {
+            return;
+        };
+        let ends = (SocketAddr::new(own, port), SocketAddr::new(to, port));
+        let Some(class) = class_of(around.policy, ends, dscp) else {
+            return;
+        };
+        loop {
+            let queued = around.ports[hop.port.index()]
+                .queue
+                .octets_of(hop.to, class);
+            let Some(datagram) = self.proxy.poll(now, partner, dscp, queued) else {
+                return;
+            };
+            self.ident = self.ident.wrapping_add(1);
+            if let Some(packet) = packet(ends, dscp, self.ident, &datagram) {
+                around.send(now, packet, hop);
+            }
+        }
+    }
+
+    pub(super) fn poll_effect(&mut self) -> Option<Effect> {
+        self.proxy.poll_effect()
+    }
+
+    pub(super) fn wake(&self) -> Option<Instant> {
+        self.proxy.wake()
+    }
+
+    pub(super) fn check(&self) {
+        self.proxy.check();
+    }
+}
+
+fn packet(
+    (src, dst): (SocketAddr, SocketAddr),
+    dscp: u8,
+    ident: u16,
+    datagram: &[u8],
+) -> Option<Vec<u8>> {
+    let mut packet = Vec::new();
+    let built = build_udp(src, dst, dscp, HOP_LIMIT, ident, 0, datagram, &mut packet);
+    built.then_some(packet)
+}
+
+/// The class of a session's packets with a code point.
+fn class_of(policy: &Policy, ends: (SocketAddr, SocketAddr), dscp: u8) -> Option<ClassId> {
+    let packet = packet(ends, dscp, 0, &[])?;
+    let info = PacketInfo::parse(&packet).ok()?;
+    Some(policy.classify(&info).class)
+}

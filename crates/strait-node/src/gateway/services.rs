@@ -1,0 +1,133 @@
+//! What a gateway does beside forwarding: its services, and what they see of it.
+
+use alloc::boxed::Box;
+use core::net::IpAddr;
+
+use strait_core::fate::{Ledger, Origin};
+use strait_core::node::Owner;
+use strait_core::{Effect, Input, Instant, PortId};
+use strait_qos::Policy;
+
+use super::Stored;
+use super::port::Port;
+use super::port_set::PortSet;
+use super::proxied::Proxied;
+use crate::config::NodeConfig;
+use crate::echo::Echo;
+use crate::route::{Hop, Prefix, Routes};
+
+/// Whose the services' things are. Ports' numbers are below 256 ([`Owner::port`]); each service has
+/// one from there on.
+const ECHO: Owner = Owner(256);
+const PROXY: Owner = Owner(257);
+
+/// The services of a gateway.
+#[derive(Debug)]
+pub(super) struct Services {
+    echo: Option<Box<Echo>>,
+    proxy: Option<Box<Proxied>>,
+}
+
+/// A gateway, as its services see it.
+pub(super) struct Around<'a> {
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) ports: &'a mut [Port],
+    pub(super) busy: &'a mut PortSet,
+    pub(super) hosts: PortSet,
+    pub(super) routes: &'a Routes,
+    pub(super) default: Option<Hop>,
+    pub(super) policy: &'a Policy,
+    pub(super) own: &'a [(Prefix, PortId)],
+}
+
+impl Around<'_> {
+    pub(super) fn is_own(&self, address: IpAddr) -> bool {
+        self.own.iter().any(|(own, _)| own.address == address)
+    }
+
+    /// The link that leads to somebody, if one does.
+    pub(super) fn link_to(&self, address: IpAddr) -> Option<Hop> {
+        let hop = self.routes.lookup(address).or(self.default);
+        hop.filter(|hop| !self.hosts.contains(hop.port))
+    }
+
+    /// Whether somebody lies at a host side, as far as routes tell.
+    pub(super) fn is_near(&self, address: IpAddr) -> bool {
+        let way = self.routes.lookup(address);
+        way.is_none_or(|hop| self.hosts.contains(hop.port))
+    }
+
+    /// Queues a packet that a service made.
+    pub(super) fn send(&mut self, now: Instant, bytes: alloc::vec::Vec<u8>, hop: Hop) {
+        let Ok(mut packet) = self.ledger.admit(now, bytes, Origin::Own) else {
+            return;
+        };
+        packet.class = self.policy.classify(packet.info()).class;
+        packet.to = hop.to;
+        self.busy.insert(hop.port);
+        self.ports[hop.port.index()].enqueue(now, packet, self.ledger);
+    }
+}
+
+impl Services {
+    pub(super) fn new(config: &NodeConfig, seed: u64, stored: Stored<'_>) -> Self {
+        Self {
+            echo: config.echo.as_ref().map(|echo| {
+                let keys = stored.iter().map(|(key, _)| &key[..]);
+                Box::new(Echo::new(ECHO, echo, keys))
+            }),
+            proxy: config.proxy().map(|proxy| {
+                let proxied = Proxied::new(PROXY, proxy, config, seed);
+                Box::new(proxied)
+            }),
+        }
+    }
+
+    /// The proxy, if there is one.
+    pub(super) fn proxy_mut(&mut self) -> Option<&mut Proxied> {
+        self.proxy.as_deref_mut()
+    }
+
+    /// Something happened to something of this owner's; false if that is no service.
+    pub(super) fn hear(&mut self, now: Instant, owner: Owner, input: &Input<'_>) -> bool {
+        match owner {
+            ECHO => self.echo.iter_mut().for_each(|it| it.hear(now, input)),
+            PROXY => self.proxy.iter_mut().for_each(|it| it.hear(now, input)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Has them do what is due, and tells of them.
+    pub(super) fn settle(&mut self, now: Instant, mut around: Around<'_>) {
+        if let Some(proxy) = &mut self.proxy {
+            proxy.settle(now, &mut around);
+        }
+        let Some(echo) = &mut self.echo else { return };
+        let ports = around.ledger.stats().ports.iter().zip(around.ports);
+        let links = ports.filter(|(stats, port)| stats.up && !around.hosts.contains(port.id));
+        let rates = links.flat_map(|(stats, _)| {
+            let neighbours = stats.neighbours.iter().filter_map(|it| it.tx_rate);
+            stats.tx_rate.into_iter().chain(neighbours)
+        });
+        echo.set_rate(rates.map(|rate| rate.payload_bit_s()).min());
+        echo.send_due(now);
+        around.ledger.stats_mut().echo = Some(*echo.stats());
+    }
+
+    pub(super) fn poll_effect(&mut self) -> Option<Effect> {
+        let echoed = self.echo.as_mut().and_then(|it| it.poll_effect());
+        echoed.or_else(|| self.proxy.as_mut()?.poll_effect())
+    }
+
+    pub(super) fn wake(&self) -> Option<Instant> {
+        let echo = self.echo.as_ref().and_then(|it| it.wake());
+        let proxy = self.proxy.as_ref().and_then(|it| it.wake());
+        echo.into_iter().chain(proxy).min()
+    }
+
+    pub(super) fn check(&self) {
+        self.echo.iter().for_each(|echo| echo.check());
+        self.proxy.iter().for_each(|proxy| proxy.check());
+    }
+}

@@ -1,0 +1,485 @@
+//! A TCP proxy: a client's connection ends at its own gateway, and another begins at the gateway
+//! near the server. Between the two, octets go by the session of these gateways.
+//!
+//! **Honest**: a client hears nothing before its server's gateway has said what became of the
+//! connection there, and then that. **Early**: it is connected at once, and reset if that was
+//! wrong.
+//!
+//! **Credit** couples the ways: a client isn't read from while much of what it sent waits for the
+//! link, and the link doesn't carry what a server hasn't taken.
+//!
+//! **Who may**: partners are those that the node file names. A partner speaks for the clients that
+//! are behind it, and connects them to where the file allows.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use strait_core::chance::Stream as Chance;
+use strait_core::node::{
+    Held, Listen, Owner, Refusal, Side, SocketId, SocketOp, StreamEvent, StreamId, StreamOp,
+};
+use strait_core::stats::{ProxyRefusal, ProxyStats, SessionStats};
+use strait_core::{Duration, Effect, Instant};
+use strait_proxy::{Ends, Event, Key, Open};
+use strait_wire::ip::Unreachable;
+
+use crate::config::{ProxyConfig, ProxyConnect, ProxySource};
+use crate::route::Prefix;
+
+mod partner;
+
+pub(crate) use self::partner::LinkView;
+use self::partner::Partner;
+
+/// Clients whose connections a listener has at a time.
+const STREAMS_MAX: u32 = 1024;
+
+/// How long a client's question waits for the far side: as long as clients are patient.
+const ANSWER: Duration = Duration::from_secs(120);
+
+/// What may wait towards the node, outside of it, on each stream: the hold is the session's.
+const INBOUND_OCTETS: u32 = 8192;
+
+/// Credit that is worth giving. Little by little would be an answer to each packet.
+const CREDIT_OCTETS_MIN: u64 = 512;
+
+/// Errors of Linux.
+const PERMISSION_DENIED: u16 = 13;
+const CONNECTION_ABORTED: u16 = 103;
+const NO_BUFFERS: u16 = 105;
+const TIMED_OUT: u16 = 110;
+const CONNECTION_REFUSED: u16 = 111;
+const HOST_UNREACHABLE: u16 = 113;
+const NETWORK_UNREACHABLE: u16 = 101;
+
+/// How far a connection of a host here is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// A client waits for an answer.
+    Asked,
+    /// It may have its connection.
+    Accepted,
+    /// A server is asked.
+    Connecting,
+    Open,
+}
+
+/// A connection with a host here.
+#[derive(Debug)]
+struct Local {
+    partner: usize,
+    key: Key,
+    phase: Phase,
+    /// Octets that it takes, and that it may give.
+    writable: u64,
+    credited: u64,
+    /// Ends of both directions: what we said, and what it did.
+    said_end: bool,
+    heard_end: bool,
+}
+
+/// The proxy.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    owner: Owner,
+    port: u16,
+    connect: ProxyConnect,
+    source: ProxySource,
+    hold: Option<Duration>,
+    allow: Vec<Prefix>,
+    own: Vec<IpAddr>,
+    partners: Vec<Partner>,
+    locals: BTreeMap<StreamId, Local>,
+    ids: BTreeMap<(usize, Key), StreamId>,
+    /// The number of the next connection to a server.
+    next: u64,
+    effects: VecDeque<Effect>,
+    stats: ProxyStats,
+}
+
+impl Proxy {
+    /// A proxy at a gateway with these addresses.
+    pub(crate) fn new(owner: Owner, config: &ProxyConfig, own: Vec<IpAddr>, seed: u64) -> Self {
+        let mut tokens = Chance::new(seed, "proxy.tokens");
+        let partners = config.partners.iter();
+        let partners = partners.map(|it| Partner::new(it, tokens.draw() as u32));
+        let mut proxy = Self {
+            owner,
+            port: config.port,
+            connect: config.connect,
+            source: config.source,
+            hold: config.hold.map(|hold| hold.0),
+            allow: config.allow.clone(),
+            partners: partners.collect(),
+            own,
+            locals: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            next: 0,
+            effects: VecDeque::new(),
+            stats: ProxyStats::default(),
+        };
+        proxy.listen(config);
+        proxy
+    }
+
+    /// Declares a listener for each family that partners have prefixes of.
+    fn listen(&mut self, config: &ProxyConfig) {
+        let families: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        for (n, any) in (0..).zip(families) {
+            let of_family = |it: Prefix| it.address.is_ipv4() == any.is_ipv4();
+            if !config.destinations().any(of_family) {
+                continue;
+            }
+            let listen = Listen {
+                transparent: true,
+                streams_max: STREAMS_MAX,
+                held: held(),
+                asks: Some(ANSWER),
+                ..Listen::at(SocketAddr::new(any, self.port))
+            };
+            let owner = self.owner;
+            let id = SocketId { owner, n };
+            let op = SocketOp::Listen(listen);
+            self.effects.push_back(Effect::Socket { id, op });
+        }
+    }
+
+    /// The UDP port of sessions.
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn stats(&self) -> ProxyStats {
+        let mut sessions = SessionStats::default();
+        let mut stats = self.stats;
+        for partner in &self.partners {
+            sessions.add(partner.session.stats());
+            stats.partners_known += u64::from(partner.session.is_known());
+        }
+        stats.sessions = sessions;
+        stats
+    }
+
+    pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    pub(crate) fn check(&self) {
+        self.partners.iter().for_each(|it| it.session.check());
+        let known = self.locals.iter();
+        let known = known.filter(|(id, it)| self.ids.get(&(it.partner, it.key)) == Some(id));
+        assert_eq!(
+            known.count(),
+            self.ids.len(),
+            "a stream has no connection, or two"
+        );
+    }
+
+    /// Something happened to a connection of a host here.
+    pub(crate) fn hear_stream(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) {
+        if let StreamEvent::Asked { src, dst, dscp, .. } = event {
+            return self.ask(
+                now,
+                id,
+                Ends {
+                    client: src,
+                    server: dst,
+                },
+                dscp,
+            );
+        }
+        let Some(local) = self.locals.get_mut(&id) else {
+            if let StreamEvent::Opened { .. } = event {
+                self.operate(id, StreamOp::Reset(i32::from(CONNECTION_ABORTED)));
+            }
+            return;
+        };
+        let (partner, key) = (local.partner, local.key);
+        let session = &mut self.partners[partner].session;
+        match event {
+            StreamEvent::Opened { .. } => {
+                if local.phase == Phase::Connecting {
+                    session.accept(key);
+                }
+                local.phase = Phase::Open;
+            }
+            StreamEvent::Data(octets) => {
+                local.credited = local.credited.saturating_sub(octets.len() as u64);
+                session.write(now, key, octets);
+            }
+            StreamEvent::Writable(octets) => local.writable += u64::from(octets),
+            StreamEvent::Fin => {
+                local.heard_end = true;
+                session.finish(key);
+            }
+            StreamEvent::Reset(error) => {
+                let why = match local.phase {
+                    Phase::Asked | Phase::Accepted => Some(ProxyRefusal::Gone),
+                    Phase::Connecting => Some(ProxyRefusal::Server),
+                    Phase::Open => None,
+                };
+                why.into_iter().for_each(|why| self.stats.refuse(why));
+                session.reset(key, u16::try_from(error).unwrap_or(CONNECTION_ABORTED));
+                return self.forget(id);
+            }
+            StreamEvent::Asked { .. } | StreamEvent::Secured { .. } => {}
+        }
+        self.advance(id);
+    }
+
+    /// A client wants a connection.
+    fn ask(&mut self, now: Instant, id: StreamId, ends: Ends, dscp: u8) {
+        let server = ends.server.ip();
+        let Some(partner) = self
+            .partner_of(server)
+            .filter(|_| !self.own.contains(&server))
+        else {
+            let how = Refusal::Unreachable(Unreachable::AdminProhibited);
+            return self.refuse(id, ProxyRefusal::NoPartner, how);
+        };
+        let open = Open { ends, dscp };
+        let Ok(key) = self.partners[partner].session.open(now, open) else {
+            // It asks again.
+            return self.refuse(id, ProxyRefusal::Full, Refusal::Silence);
+        };
+        let early = self.connect == ProxyConnect::Early;
+        let phase = if early { Phase::Accepted } else { Phase::Asked };
+        self.add(id, partner, key, phase);
+        if early {
+            self.operate(id, StreamOp::Accept);
+        }
+    }
+
+    fn refuse(&mut self, id: StreamId, why: ProxyRefusal, how: Refusal) {
+        self.stats.refuse(why);
+        self.operate(id, StreamOp::Refuse(how));
+    }
+
+    /// The partner near an address.
+    fn partner_of(&self, address: IpAddr) -> Option<usize> {
+        let partners = self.partners.iter().enumerate();
+        let near = partners.filter_map(|(at, it)| Some((it.nearness(address)?, at)));
+        near.max_by_key(|(length, at)| (*length, usize::MAX - at))
+            .map(|(_, at)| at)
+    }
+
+    /// The partner with this address of its own.
+    pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
+        self.partners.iter().position(|it| it.address == address)
+    }
+
+    /// Their addresses, in order.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        self.partners.iter().map(|it| it.address).collect()
+    }
+
+    /// A datagram of a partner's session came. `is_near` says what lies at the gateway's hosts.
+    pub(crate) fn hear_partner(
+        &mut self,
+        now: Instant,
+        partner: usize,
+        dscp: u8,
+        datagram: &[u8],
+        is_near: impl Fn(IpAddr) -> bool,
+    ) {
+        // What is wrong with it, the session counts.
+        let _ = self.partners[partner].session.hear(now, dscp, datagram);
+        self.follow(partner, is_near);
+    }
+
+    /// Does what follows from what happened in a session.
+    fn follow(&mut self, partner: usize, is_near: impl Fn(IpAddr) -> bool) {
+        while let Some(event) = self.partners[partner].session.poll_event() {
+            match event {
+                Event::Opened(key, open) => self.connect(partner, key, open, &is_near),
+                Event::Accepted(key) => self.accept(partner, key),
+                Event::Ready(key) => {
+                    if let Some(id) = self.ids.get(&(partner, key)) {
+                        self.advance(*id);
+                    }
+                }
+                Event::Reset(key, error) => self.end(partner, key, error),
+            }
+        }
+    }
+
+    /// A partner's client wants a connection.
+    fn connect(&mut self, partner: usize, key: Key, open: Open, is_near: impl Fn(IpAddr) -> bool) {
+        let Open { ends, dscp } = open;
+        let (client, server) = (ends.client.ip(), ends.server.ip());
+        let allowed = self.allow.iter().any(|it| it.contains(server)) && is_near(server);
+        let why = if self.own.contains(&server) || is_nobodys(server) || !allowed {
+            Some(ProxyRefusal::NotAllowed)
+        } else if self.partner_of(client) != Some(partner) || is_nobodys(client) {
+            Some(ProxyRefusal::WrongSource)
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            self.stats.refuse(why);
+            return self.partners[partner].session.reset(key, PERMISSION_DENIED);
+        }
+        let id = StreamId {
+            owner: self.owner,
+            side: Side::Node,
+            n: self.next,
+        };
+        self.next += 1;
+        self.add(id, partner, key, Phase::Connecting);
+        let op = StreamOp::Connect {
+            src: (self.source == ProxySource::Client).then_some(ends.client),
+            dst: ends.server,
+            dscp,
+            held: held(),
+        };
+        self.operate(id, op);
+    }
+
+    /// The far side has the connection that a client here wants.
+    fn accept(&mut self, partner: usize, key: Key) {
+        let Some(id) = self.ids.get(&(partner, key)).copied() else {
+            return;
+        };
+        if let Some(local) = self.locals.get_mut(&id)
+            && local.phase == Phase::Asked
+        {
+            local.phase = Phase::Accepted;
+            self.operate(id, StreamOp::Accept);
+        }
+    }
+
+    /// The far side ended a stream.
+    fn end(&mut self, partner: usize, key: Key, error: u16) {
+        let Some(id) = self.ids.get(&(partner, key)).copied() else {
+            return;
+        };
+        let phase = self.locals.get(&id).map(|it| it.phase);
+        match phase {
+            Some(Phase::Asked) => self.refuse(id, ProxyRefusal::Server, as_refusal(error)),
+            _ => self.operate(id, StreamOp::Reset(i32::from(error))),
+        }
+        self.forget(id);
+    }
+
+    /// Moves octets of a connection on, both ways.
+    fn advance(&mut self, id: StreamId) {
+        let Some(local) = self.locals.get_mut(&id) else {
+            return;
+        };
+        if local.phase != Phase::Open {
+            return;
+        }
+        let session = &mut self.partners[local.partner].session;
+        let stream = |op| Effect::Stream { id, op };
+        while local.writable > 0 {
+            let most = usize::try_from(local.writable).unwrap_or(usize::MAX);
+            let octets = session.read(local.key, most);
+            if octets.is_empty() {
+                break;
+            }
+            local.writable -= octets.len() as u64;
+            self.effects.push_back(stream(StreamOp::Send(octets)));
+        }
+        if !local.said_end && session.at_end(local.key) {
+            local.said_end = true;
+            self.effects.push_back(stream(StreamOp::Fin));
+        }
+        let more = session.room(local.key).saturating_sub(local.credited);
+        if !local.heard_end && (local.credited == 0 || more >= CREDIT_OCTETS_MIN) {
+            let more = u32::try_from(more).unwrap_or(u32::MAX);
+            if more > 0 {
+                local.credited += u64::from(more);
+                self.effects.push_back(stream(StreamOp::Credit(more)));
+            }
+        }
+        if local.said_end && local.heard_end {
+            self.forget(id);
+        }
+    }
+
+    fn add(&mut self, id: StreamId, partner: usize, key: Key, phase: Phase) {
+        let local = Local {
+            partner,
+            key,
+            phase,
+            writable: 0,
+            credited: 0,
+            said_end: false,
+            heard_end: false,
+        };
+        self.ids.insert((partner, key), id);
+        self.locals.insert(id, local);
+    }
+
+    fn forget(&mut self, id: StreamId) {
+        if let Some(local) = self.locals.remove(&id) {
+            self.ids.remove(&(local.partner, local.key));
+        }
+    }
+
+    fn operate(&mut self, id: StreamId, op: StreamOp) {
+        self.effects.push_back(Effect::Stream { id, op });
+    }
+
+    /// What became of a session's link, or of its rate.
+    pub(crate) fn set_link(&mut self, now: Instant, partner: usize, link: Option<LinkView>) {
+        self.partners[partner].set_link(now, link, self.hold);
+    }
+
+    /// Has a session take note of the time. Streams that wait for room are looked at again.
+    pub(crate) fn tend(&mut self, now: Instant, partner: usize) {
+        self.partners[partner].session.tend(now);
+    }
+
+    /// The code points of which a session has something to send.
+    pub(crate) fn wants(&self, now: Instant, partner: usize) -> Vec<u8> {
+        let partner = &self.partners[partner];
+        let there = partner.link.is_some();
+        there
+            .then(|| partner.session.wants(now).into_iter().collect())
+            .unwrap_or_default()
+    }
+
+    /// A session's next datagram, if no more of its class waits at the link than is good.
+    pub(crate) fn poll(
+        &mut self,
+        now: Instant,
+        partner: usize,
+        dscp: u8,
+        queued: u64,
+    ) -> Option<Vec<u8>> {
+        let datagram = self.partners[partner].poll(now, dscp, queued)?;
+        // What has left makes room for more. Nothing is opened by sending.
+        self.follow(partner, |_| false);
+        Some(datagram)
+    }
+
+    /// When a session has something to do, as of the moment at which it was looked at last.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        self.partners.iter().filter_map(Partner::wake).min()
+    }
+}
+
+const fn held() -> Held {
+    Held {
+        inbound: INBOUND_OCTETS,
+        outbound: Held::ORDINARY.outbound,
+    }
+}
+
+/// What a client hears of a connection that failed like this.
+const fn as_refusal(error: u16) -> Refusal {
+    match error {
+        HOST_UNREACHABLE => Refusal::Unreachable(Unreachable::Host),
+        NETWORK_UNREACHABLE => Refusal::Unreachable(Unreachable::NoRoute),
+        PERMISSION_DENIED => Refusal::Unreachable(Unreachable::AdminProhibited),
+        TIMED_OUT | NO_BUFFERS => Refusal::Silence,
+        CONNECTION_REFUSED | _ => Refusal::Reset,
+    }
+}
+
+/// Whether an address is no single host's beyond this machine.
+const fn is_nobodys(address: IpAddr) -> bool {
+    address.is_loopback() || address.is_unspecified() || address.is_multicast()
+}

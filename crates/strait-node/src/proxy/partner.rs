@@ -1,0 +1,204 @@
+//! A partner: its session, and when that may send.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use strait_core::{Duration, Instant};
+use strait_proxy::{Session, Settings};
+
+use crate::config::PartnerConfig;
+use crate::route::Prefix;
+
+/// Streams that each side may open at a time, and octets of all that may wait to be taken.
+const STREAMS_MAX: usize = 1024;
+const OCTETS_MAX: u64 = 64 << 20;
+
+/// What a stream may have waiting, as line time.
+const HOLD: Duration = Duration::from_secs(2);
+/// Line time of datagrams that wait at the link, so that it is never idle.
+const QUEUED: Duration = Duration::from_millis(50);
+/// Line time of the longest datagram: whoever comes next waits for one, and for one under way.
+const DATAGRAM: Duration = Duration::from_millis(750);
+/// Shorter ones would be headers above all.
+const DATAGRAM_OCTETS_MIN: u64 = 256;
+/// Line time that may come of a stream before any of it is taken: round trips of a far satellite.
+const WINDOW: Duration = Duration::from_secs(4);
+const WINDOW_OCTETS_MIN: u64 = 64 * 1024;
+const WINDOW_OCTETS_MAX: u64 = 8 << 20;
+/// How long an answer may take at least, beside its time on the line.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The same where the link repeats by itself what it loses.
+const PATIENCE_REPAIRED: Duration = Duration::from_secs(60);
+/// The largest datagram.
+const DATAGRAM_OCTETS_MAX: usize = 1472;
+
+/// The link that leads to a partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LinkView {
+    /// Its rate.
+    pub(crate) bit_s: u64,
+    /// The largest packet.
+    pub(crate) mtu: usize,
+    /// It repeats by itself what it loses.
+    pub(crate) repairs: bool,
+    /// How long a turn of a half-duplex link is at most; zero where there are none.
+    pub(crate) turn: Duration,
+    /// Octets that wait at it, of all classes.
+    pub(crate) queued: u64,
+}
+
+impl LinkView {
+    /// Octets that it carries in so long.
+    fn octets(&self, time: Duration) -> u64 {
+        let octets = u128::from(self.bit_s) * time.as_nanos() / 8_000_000_000;
+        u64::try_from(octets).unwrap_or(u64::MAX)
+    }
+
+    /// How long so many octets take.
+    fn time(&self, octets: u64) -> Duration {
+        let ns = u128::from(octets) * 8_000_000_000 / u128::from(self.bit_s.max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    fn hold(&self, hold: Option<Duration>) -> u64 {
+        let usual = if self.turn.is_zero() { HOLD } else { self.turn };
+        let least = 2 * self.datagram() as u64;
+        self.octets(hold.unwrap_or(usual))
+            .clamp(least, WINDOW_OCTETS_MAX)
+    }
+
+    fn settings(&self, hold: Option<Duration>) -> Settings {
+        let window = self.octets(WINDOW.max(self.turn * 2));
+        let least = if self.repairs {
+            PATIENCE_REPAIRED
+        } else {
+            PATIENCE
+        };
+        // Two datagrams each way, and what waits before them.
+        let line = self.time(4 * self.datagram() as u64 + self.queued);
+        Settings {
+            patience: least + line + self.turn * 4,
+            window: window.clamp(WINDOW_OCTETS_MIN, WINDOW_OCTETS_MAX),
+            hold: self.hold(hold),
+            streams_max: STREAMS_MAX,
+            octets_max: OCTETS_MAX,
+        }
+    }
+
+    /// The longest packet of a session.
+    fn datagram(&self) -> usize {
+        let usual = self.octets(DATAGRAM).max(DATAGRAM_OCTETS_MIN);
+        usize::try_from(usual).unwrap_or(usize::MAX).min(self.mtu)
+    }
+
+    /// Octets of a class that may wait at it before the next datagram.
+    fn backlog(&self, hold: Option<Duration>) -> u64 {
+        if self.turn.is_zero() {
+            return self.octets(QUEUED).max(1);
+        }
+        // A turn is as long as what waits as it begins.
+        self.hold(hold)
+    }
+}
+
+/// A partner.
+#[derive(Debug)]
+pub(crate) struct Partner {
+    pub(super) address: IpAddr,
+    prefixes: Vec<Prefix>,
+    pub(super) session: Session,
+    pub(super) link: Option<LinkView>,
+    hold: Option<Duration>,
+    greeted: bool,
+    /// By code point, the moment from which on a datagram may join others of its class.
+    next: BTreeMap<u8, Instant>,
+    seen: Instant,
+}
+
+impl Partner {
+    pub(super) fn new(config: &PartnerConfig, token: u32) -> Self {
+        let unknown = LinkView {
+            bit_s: 9600,
+            mtu: 1280,
+            repairs: false,
+            turn: Duration::ZERO,
+            queued: 0,
+        };
+        Self {
+            address: config.address,
+            prefixes: config.prefixes.clone(),
+            session: Session::new(token, unknown.settings(None)),
+            link: None,
+            hold: None,
+            greeted: false,
+            next: BTreeMap::new(),
+            seen: Instant::ZERO,
+        }
+    }
+
+    /// The length of its longest prefix for an address, if that is near it.
+    pub(super) fn nearness(&self, address: IpAddr) -> Option<u8> {
+        let near = self.prefixes.iter().filter(|it| it.contains(address));
+        near.map(|it| it.length).max()
+    }
+
+    pub(super) fn set_link(
+        &mut self,
+        now: Instant,
+        link: Option<LinkView>,
+        hold: Option<Duration>,
+    ) {
+        self.seen = now;
+        self.hold = hold;
+        let Some(view) = link else {
+            self.link = None;
+            return;
+        };
+        if self.link != link {
+            self.session.set(view.settings(hold));
+        }
+        if self.link.is_none() {
+            // What was on its way when the link went had no chance since.
+            self.session.wait(now);
+        }
+        if !self.greeted {
+            self.greeted = true;
+            self.session.greet(now);
+        }
+        self.link = link;
+    }
+
+    /// The next datagram of a code point, of whose class so many octets wait at the link. Where
+    /// others' fill the class, it still has a share of the line.
+    pub(super) fn poll(&mut self, now: Instant, dscp: u8, queued: u64) -> Option<Vec<u8>> {
+        let link = self.link?;
+        let crowded = queued >= link.backlog(self.hold);
+        if crowded && self.next.get(&dscp).is_some_and(|at| now < *at) {
+            return None;
+        }
+        let headers = if self.address.is_ipv4() { 28 } else { 48 };
+        let octets_max = link
+            .datagram()
+            .saturating_sub(headers)
+            .min(DATAGRAM_OCTETS_MAX);
+        let datagram = self.session.poll(now, dscp, octets_max)?;
+        let octets = (datagram.len() + headers) as u64;
+        // As if a handful of others shared the line.
+        self.next.insert(dscp, now + link.time(octets) * 4);
+        Some(datagram)
+    }
+
+    pub(super) fn wake(&self) -> Option<Instant> {
+        self.link?;
+        let paced = self
+            .next
+            .values()
+            .copied()
+            .filter(|at| *at > self.seen)
+            .min();
+        let own = self.session.wake().filter(|at| *at > self.seen);
+        let waits = !self.session.wants(self.seen).is_empty();
+        own.into_iter().chain(paced.filter(|_| waits)).min()
+    }
+}
