@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! octet 0          version (high four bits, 1) and kind (low four bits)
-//! 1 … 4            the token that the receiver chose; 0 in a hello to somebody unknown
-//! hello (0)        5 … 8 the token that the sender chose, then the lowest stream that it still opens
+//! 1 … 4            hello: the token that the receiver chose, 0 if it is unknown; else that and the
+//!                  sender's, turned left by 13 bits, combined by exclusive or
+//! hello (0)        5 … 8 the token that the sender chose, then the lowest stream that it
+//!                  still opens
 //! items (1)        the datagram's number, then items to the end
 //! answers (2)      items to the end: it has no number, and nobody acknowledges it
 //! ```
@@ -13,13 +15,14 @@
 //! datagram's sender, bit 6 of data that the stream's direction ends behind it.
 //!
 //! ```text
-//! open (1)         stream, code point, family (4 or 6), client, client's port, server, server's port
+//! open (1)         stream, code point, family (4 or 6), client, its port, server, its port
 //! accept (2)       stream
 //! data (3)         stream, offset, length, octets
 //! credit (4)       stream, the offset below which octets are taken
 //! reset (5)        stream, error
-//! ack (6)          ranges − 1; the highest number received, less those of its range before it; then
-//!                  for each further range the missing numbers above it − 1, its numbers − 1
+//! ack (6)          ranges − 1; the highest number received, the numbers before it in its range;
+//!                  then for each further range the missing numbers above it − 1, its
+//!                  numbers − 1
 //! ```
 //!
 //! Errors are numbered as on Linux.
@@ -83,7 +86,7 @@ pub enum Head {
     },
     /// Items.
     Items {
-        /// The receiver's token.
+        /// The tokens of both.
         to: u32,
         /// The datagram's number; `None` if it isn't acknowledged.
         number: Option<u64>,
@@ -363,6 +366,11 @@ fn write_number(mut number: u64, out: &mut Vec<u8>) {
         number >>= 7;
     }
     out.push(number as u8);
+}
+
+/// Octets in front of a datagram's items, if it has this number.
+pub(crate) const fn header_octets(number: u64) -> usize {
+    5 + number_octets(number)
 }
 
 /// Octets of a number.

@@ -1,5 +1,4 @@
-extern crate std;
-use std::vec;
+use alloc::vec;
 
 use proptest::prelude::*;
 

@@ -12,6 +12,8 @@
 extern crate alloc;
 
 pub mod codec;
+mod flights;
+mod greeting;
 mod ranges;
 mod rtt;
 mod session;

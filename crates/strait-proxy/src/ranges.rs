@@ -86,9 +86,8 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
-    use std::collections::BTreeSet;
-    use std::vec::Vec;
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
 
     use proptest::prelude::*;
 
@@ -115,7 +114,8 @@ mod tests {
                 prop_assert!(ends.windows(2).all(|pair| pair[0].1 < pair[1].0));
                 let part = set.range(10..30).count() as u64;
                 prop_assert_eq!(ranges.count(10, 30), part);
-                prop_assert!((0..60).all(|number| ranges.contains(number) == set.contains(&number)));
+                let same = |it: u64| ranges.contains(it) == set.contains(&it);
+                prop_assert!((0..60).all(same));
             }
         }
     }

@@ -26,43 +26,29 @@ use crate::codec::{
     self, Head, ITEM_OCTETS_MAX, Item, Key, Malformed, Reader, number_octets, write_head,
     write_item,
 };
+use crate::flights::{Flights, Said, Told};
+use crate::greeting::{Greeting, News};
 use crate::ranges::Ranges;
-use crate::rtt::Rtt;
-use crate::stream::{Open, Piece, Stream, Told};
+use crate::stream::{Open, Stream, Word};
 
 /// What may be sent on a new stream before the other side says a word.
 const FIRST_CREDIT: u64 = 16 * 1024;
-/// Datagrams behind one of the same code point that arrive before that counts as lost.
-const OVERTAKEN: u8 = 3;
 /// An acknowledgement waits so long for something to go with.
 const ACK_DELAY: Duration = Duration::from_millis(200);
 /// A stream that has waited so long goes before those that had less.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// Pauses between questions whether the way is there: at least what an answer takes.
-const PROBE_PAUSE_MAX: Duration = Duration::from_millis(1500);
-/// Octets of such a question.
+/// Octets of a datagram that asks whether the way is there.
 const PROBE_OCTETS: usize = 200;
 /// Ranges that are acknowledged with it, so that there is room for something else.
 const PROBE_RANGES: usize = 4;
+/// Octets of the length of a piece: no datagram has 16 KiB.
+const LENGTH_OCTETS: usize = 2;
 /// A datagram's last octets stay empty rather than have so few of another stream.
 const PIECE_OCTETS_MIN: usize = 32;
-/// The shortest pause between hellos: others may ask for any number of them.
-const HELLO_PAUSE_MIN: Duration = Duration::from_millis(100);
-/// Hellos to somebody who doesn't answer while there is nothing to say.
-const HELLOS_MAX: u32 = 5;
-/// Earlier tokens of the other side that are remembered: a late hello of its isn't taken for news.
-const RETIRED_MAX: usize = 8;
-/// The longest pause between hellos.
-const HELLO_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Octets on their way: what the fastest link that this is for carries in a turn.
-const FLIGHT_OCTETS_MAX: usize = 8 << 20;
 /// Streams of the other side that have no connection yet.
 const HALF_OPEN_MAX: usize = 256;
 /// Ranges of numbers that are remembered as received. One below them is taken for lost.
 const RECEIVED_RANGES_MAX: usize = codec::ACK_RANGES_MAX;
-
-/// Datagrams taken for lost that are remembered: their answers may be late.
-const LAPSED_MAX: usize = 64;
 
 /// Errors of Linux.
 const TRY_AGAIN: u16 = 11;
@@ -104,68 +90,18 @@ pub enum Fault {
     Full,
 }
 
-/// What a datagram on its way says.
-#[derive(Clone, Copy, Debug)]
-enum Said {
-    Open(Key),
-    Accept(Key),
-    Credit(Key),
-    Reset(Key),
-    Data(Key, Piece),
-}
-
-impl Said {
-    const fn key(&self) -> Key {
-        match self {
-            Self::Open(key)
-            | Self::Accept(key)
-            | Self::Credit(key)
-            | Self::Reset(key)
-            | Self::Data(key, _) => *key,
-        }
-    }
-}
-
-/// A datagram on its way.
-#[derive(Debug)]
-struct Flight {
-    at: Instant,
-    dscp: u8,
-    octets: usize,
-    /// Datagrams behind it that have arrived.
-    overtaken: u8,
-    said: Vec<Said>,
-}
-
 /// A session.
 #[derive(Debug)]
 pub struct Session {
-    own: u32,
-    peer: Option<u32>,
+    greeting: Greeting,
     settings: Settings,
-    /// A hello is to go at this moment, to whom it is known by this token.
-    hello_at: Option<Instant>,
-    hello_to: u32,
-    hellos: u32,
-    hello_last: Option<Instant>,
-    retired: VecDeque<u32>,
     streams: BTreeMap<Key, Stream>,
     /// The number of our next stream.
     next: u32,
     /// Of theirs, the number after the highest that was opened, and those below it that weren't.
     expected: u32,
     missing: BTreeSet<u32>,
-    number: u64,
-    flights: BTreeMap<u64, Flight>,
-    flight_octets: usize,
-    /// Numbers of those taken for lost, and when they went.
-    lapsed: BTreeMap<u64, Instant>,
-    rtt: Rtt,
-    /// Since when an answer is waited for, and how often none came.
-    waits_since: Instant,
-    silences: u32,
-    /// May ask whether the way is there.
-    probes: bool,
+    flights: Flights,
     received: Ranges,
     /// When what was received is to be acknowledged, with which code point.
     ack_at: Option<Instant>,
@@ -180,26 +116,13 @@ impl Session {
     /// A session by the token `own`, which no earlier one had; 0 is none.
     pub fn new(own: u32, settings: Settings) -> Self {
         Self {
-            own: own.max(1),
-            peer: None,
+            greeting: Greeting::new(own),
             settings,
-            hello_at: None,
-            hello_to: 0,
-            hellos: 0,
-            hello_last: None,
-            retired: VecDeque::new(),
             streams: BTreeMap::new(),
             next: 0,
             expected: 0,
             missing: BTreeSet::new(),
-            number: 0,
-            flights: BTreeMap::new(),
-            flight_octets: 0,
-            lapsed: BTreeMap::new(),
-            rtt: Rtt::default(),
-            waits_since: Instant::ZERO,
-            silences: 0,
-            probes: false,
+            flights: Flights::default(),
             received: Ranges::default(),
             ack_at: None,
             ack_dscp: 0,
@@ -221,34 +144,31 @@ impl Session {
 
     /// Whether the other side has been heard.
     pub const fn is_known(&self) -> bool {
-        self.peer.is_some()
+        self.greeting.peer().is_some()
     }
 
     /// Tells the other side that this one is there, which ends what it had with an earlier one.
     pub fn greet(&mut self, now: Instant) {
-        let at = self
-            .hello_last
-            .map_or(now, |last| now.max(last + HELLO_PAUSE_MIN));
-        let before = self.hello_at.filter(|before| *before <= at);
-        self.hello_at = Some(before.unwrap_or(at));
+        self.greeting.greet(now);
     }
 
     /// Opens a stream.
     pub fn open(&mut self, now: Instant, open: Open) -> Result<Key, Fault> {
         let ours = self.streams.keys().filter(|key| key.ours).count();
-        if ours >= self.settings.streams_max {
+        let next = self.next.checked_add(1);
+        let Some(next) = next.filter(|_| ours < self.settings.streams_max) else {
             self.stats.refused += 1;
             return Err(Fault::Full);
-        }
+        };
         let key = Key {
             ours: true,
             n: self.next,
         };
-        self.next += 1;
+        self.next = next;
         let mut stream = Stream::new(now, open, FIRST_CREDIT);
-        stream.opening = Told::Due;
+        stream.opening = Word::Due;
         self.add(key, stream);
-        if self.peer.is_none() {
+        if !self.is_known() {
             self.greet(now);
         }
         Ok(key)
@@ -267,7 +187,7 @@ impl Session {
             && stream.reset.is_none()
         {
             stream.accepted = true;
-            stream.opening = Told::Due;
+            stream.opening = Word::Due;
             self.extend(key);
         }
     }
@@ -337,7 +257,7 @@ impl Session {
             return;
         }
         inbound.limit += more;
-        inbound.credit = Told::Due;
+        inbound.credit = Word::Due;
         self.granted += more;
     }
 
@@ -354,60 +274,38 @@ impl Session {
         self.events.pop_front()
     }
 
-    /// When [`Self::tend`] has something to do.
+    /// When there is something to do by itself.
     pub fn wake(&self) -> Option<Instant> {
-        let answer = (!self.flights.is_empty()).then(|| self.waits_since + self.patience());
-        [self.hello_at, self.ack_at, answer]
-            .into_iter()
-            .flatten()
-            .min()
+        let silence = self.flights.wake(self.settings.patience);
+        let all = [self.greeting.wake(), self.ack_at, silence];
+        all.into_iter().flatten().min()
     }
 
-    fn patience(&self) -> Duration {
-        let patience = self.rtt.patience(self.settings.patience);
-        match self.silences {
-            0 => patience,
-            _ => patience.max(PROBE_PAUSE_MAX),
-        }
-    }
-
-    /// Datagrams of its own still wait for the link: an answer can't be there yet.
-    pub fn wait(&mut self, now: Instant) {
-        self.waits_since = now;
+    /// Nothing could be heard before now.
+    pub const fn wait(&mut self, now: Instant) {
+        self.flights.wait(now);
     }
 
     /// Takes what hasn't been answered for lost.
     pub fn tend(&mut self, now: Instant) {
-        let patience = self.patience();
-        if self.flights.is_empty() || now < self.waits_since + patience {
-            return;
-        }
-        self.silences = self.silences.saturating_add(1);
-        self.waits_since = now;
-        self.probes = true;
-        let old = self
-            .flights
-            .iter()
-            .filter(|(_, it)| it.at + patience <= now);
-        let old: Vec<u64> = old.map(|(number, _)| *number).collect();
-        old.into_iter().for_each(|number| self.lose(number));
+        let told = self.flights.tend(now, self.settings.patience);
+        self.learn(told);
     }
 
     /// The code points of which there is something to send now.
     pub fn wants(&self, now: Instant) -> BTreeSet<u8> {
-        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let mut all = BTreeSet::new();
-        if due(self.hello_at) {
+        if self.greeting.is_due(now) {
             all.insert(self.ack_dscp);
         }
-        if self.peer.is_none() {
+        if !self.is_known() {
             return all;
         }
-        if due(self.ack_at) {
+        if self.ack_at.is_some_and(|at| at <= now) {
             all.insert(self.ack_dscp);
         }
-        if self.silences == 0 || self.probes {
-            let fresh = self.takes_fresh();
+        if self.flights.may_go() {
+            let fresh = self.flights.has_room();
             let wants = |it: &&Stream| it.has_word() || it.outbound.wants(fresh);
             let streams = self.streams.values().filter(wants);
             all.extend(streams.map(|it| it.open.dscp));
@@ -415,17 +313,15 @@ impl Session {
         all
     }
 
-    fn takes_fresh(&self) -> bool {
-        self.flight_octets < FLIGHT_OCTETS_MAX
-    }
-
     /// The next datagram of a code point, of at most so many octets.
     pub fn poll(&mut self, now: Instant, dscp: u8, octets_max: usize) -> Option<Vec<u8>> {
-        if self.hello_at.is_some_and(|at| at <= now) {
-            return Some(self.say_hello(now));
+        if self.greeting.is_due(now) {
+            let (first, more) = (self.first(), !self.streams.is_empty());
+            let hello = self.greeting.say(now, first, self.settings.patience, more);
+            return Some(self.count(hello));
         }
-        let to = self.peer?;
-        let asks = self.silences > 0;
+        let to = self.greeting.token()?;
+        let asks = self.flights.asks();
         let octets_max = match asks {
             true => octets_max.min(PROBE_OCTETS),
             false => octets_max,
@@ -442,7 +338,7 @@ impl Session {
             write_item(&Item::Ack(ranges), &mut body);
         }
         let mut said = Vec::new();
-        if !asks || self.probes {
+        if self.flights.may_go() {
             self.say_words(dscp, octets_max, &mut body, &mut said);
             self.say_data(now, dscp, octets_max, &mut body, &mut said);
         }
@@ -451,49 +347,20 @@ impl Session {
             return None;
         }
         self.ack_at = None;
-        let number = (!answers).then_some(self.number);
+        let number = (!answers).then_some(self.flights.next());
         let mut bytes = Vec::new();
         write_head(Head::Items { to, number }, &mut bytes);
         bytes.append(&mut body);
         if !answers {
-            self.probes = false;
-            if self.flights.is_empty() {
-                self.waits_since = now;
-            }
-            let flight = Flight {
-                at: now,
-                dscp,
-                octets: bytes.len(),
-                overtaken: 0,
-                said,
-            };
-            self.flight_octets += bytes.len();
-            self.flights.insert(self.number, flight);
-            self.number += 1;
+            self.flights.send(now, dscp, bytes.len(), said);
         }
-        self.stats.datagrams_out += 1;
-        self.stats.octets_out += bytes.len() as u64;
-        Some(bytes)
+        Some(self.count(bytes))
     }
 
-    fn say_hello(&mut self, now: Instant) -> Vec<u8> {
-        let head = Head::Hello {
-            to: self.hello_to,
-            from: self.own,
-            first: self.first(),
-        };
-        (self.hello_at, self.hello_last) = (None, Some(now));
-        let goes_on = !self.streams.is_empty() || self.hellos < HELLOS_MAX;
-        if self.peer.is_none() && goes_on {
-            let pause = self.settings.patience * (1 << self.hellos.min(5));
-            self.hellos += 1;
-            self.hello_at = Some(now + pause.min(HELLO_PAUSE_MAX.max(self.settings.patience)));
-        }
-        let mut bytes = Vec::new();
-        write_head(head, &mut bytes);
+    const fn count(&mut self, datagram: Vec<u8>) -> Vec<u8> {
         self.stats.datagrams_out += 1;
-        self.stats.octets_out += bytes.len() as u64;
-        bytes
+        self.stats.octets_out += datagram.len() as u64;
+        datagram
     }
 
     /// The lowest of our streams that the other side may still hear of.
@@ -530,7 +397,7 @@ impl Session {
                 } else {
                     break;
                 };
-                *told = Told::Sent;
+                *told = Word::Sent;
                 write_item(&item, body);
                 said.push(what);
             }
@@ -546,13 +413,14 @@ impl Session {
         body: &mut Vec<u8>,
         said: &mut Vec<Said>,
     ) {
-        let fresh = self.takes_fresh();
+        let fresh = self.flights.has_room();
         while let Some(key) = self.next_stream(now, dscp, fresh) {
-            let used = body.len() + codec::HEADER_OCTETS_MAX;
+            let used = body.len() + codec::header_octets(self.flights.next());
             let Some(stream) = self.streams.get_mut(&key) else {
                 return;
             };
-            let around = 1 + number_octets(u64::from(key.n)) + codec::NUMBER_OCTETS_MAX + 2;
+            let place = number_octets(stream.outbound.written());
+            let around = 1 + number_octets(u64::from(key.n)) + place + LENGTH_OCTETS;
             let Some(room) = octets_max
                 .checked_sub(used + around)
                 .filter(|room| *room >= PIECE_OCTETS_MIN)
@@ -578,7 +446,11 @@ impl Session {
 
     fn next_stream(&self, now: Instant, dscp: u8, fresh: bool) -> Option<Key> {
         let streams = self.streams.iter();
-        let streams = streams.filter(|(_, it)| it.open.dscp == dscp && it.outbound.wants(fresh));
+        let streams = streams.filter(|(_, it)| {
+            // Nobody takes octets of what he hasn't heard of.
+            let told = !it.opening.is_due();
+            it.open.dscp == dscp && told && it.outbound.wants(fresh)
+        });
         let rank = |stream: &Stream| {
             let starves = now.since(stream.served) >= WAIT_MAX;
             (
@@ -595,58 +467,39 @@ impl Session {
         let heard = codec::read(bytes);
         let (head, items) = heard.inspect_err(|_| self.stats.malformed += 1)?;
         match head {
-            Head::Hello { to, from, first } => self.hear_hello(now, to, from, first),
-            Head::Items { to, .. } if to != self.own || self.peer.is_none() => {
+            Head::Hello { to, from, first } => match self.greeting.hear(now, to, from) {
+                News::Nothing => {}
+                News::There => self.begin(first),
+                News::Anew => self.begin_anew(first),
+            },
+            Head::Items { to, .. } if !self.greeting.is_known(to) => {
                 self.stats.strangers += 1;
-                self.hello_to = 0;
-                self.greet(now);
+                self.greeting.hear_stranger(now);
             }
             Head::Items { number, .. } => self.hear_items(now, dscp, number, items)?,
         }
         Ok(())
     }
 
-    fn hear_hello(&mut self, now: Instant, to: u32, from: u32, first: u32) {
-        // Who knows our token hears what we say: anybody else may say what he wants.
-        let proved = to == self.own;
-        if self.retired.contains(&from) {
-            return;
-        }
-        self.hello_to = from;
-        if proved && self.peer == Some(from) {
-            self.hello_at = None;
-            return;
-        }
-        if proved {
-            self.hellos = 0;
-            let before = self.peer.replace(from);
-            if self.retired.len() >= RETIRED_MAX {
-                self.retired.pop_front();
-            }
-            self.retired.extend(before);
-            self.begin_anew(before.is_some(), first);
-        }
-        self.greet(now);
-    }
-
-    /// The other side isn't the one that it was, if it was any.
-    fn begin_anew(&mut self, began_anew: bool, first: u32) {
-        (self.expected, self.silences, self.probes) = (first, 0, false);
+    /// The other side is there, with nothing from before.
+    fn begin(&mut self, first: u32) {
+        self.expected = first;
         self.missing.clear();
         self.received.clear();
         self.flights.clear();
-        self.lapsed.clear();
-        (self.flight_octets, self.ack_at) = (0, None);
-        if !began_anew {
-            return;
-        }
+        self.ack_at = None;
+    }
+
+    /// The other side isn't the one that it was.
+    fn begin_anew(&mut self, first: u32) {
+        self.begin(first);
         self.stats.restarts += 1;
         for key in self.streams.keys().copied().collect::<Vec<_>>() {
-            let fresh = |it: &Stream| it.outbound.is_untouched() && it.opening != Told::Known;
+            let fresh = |it: &Stream| it.outbound.is_untouched() && it.opening != Word::Known;
             match self.streams.get_mut(&key) {
                 // Nobody there has heard of it, or done anything for it that we know of.
                 Some(stream) if key.ours && fresh(stream) && stream.reset.is_none() => {
-                    stream.opening = Told::Due;
+                    stream.opening = Word::Due;
                 }
                 _ => {
                     self.end(key, CONNECTION_RESET, ResetCause::Restart, false);
@@ -761,7 +614,10 @@ impl Session {
                 self.end(key, error, ResetCause::Far, false);
                 self.forget(key);
             }
-            Item::Ack(ranges) => self.hear_ack(now, &ranges),
+            Item::Ack(ranges) => {
+                let told = self.flights.hear(now, &ranges);
+                self.learn(told);
+            }
         }
     }
 
@@ -777,7 +633,7 @@ impl Session {
 
     fn hear_open(&mut self, now: Instant, n: u32, open: Open) {
         let key = Key { ours: false, n };
-        if !self.note_opened(n) {
+        if !self.note_opened(n) || self.streams.contains_key(&key) {
             return;
         }
         let theirs = || self.streams.iter().filter(|(key, _)| !key.ours);
@@ -810,42 +666,11 @@ impl Session {
         }
     }
 
-    fn hear_ack(&mut self, now: Instant, ranges: &[(u64, u64)]) {
-        let mut arrived = Vec::new();
-        for (first, last) in ranges {
-            arrived.extend(
-                self.flights
-                    .range(*first..=*last)
-                    .map(|(number, _)| *number),
-            );
-        }
-        let acked = |number: u64| ranges.iter().any(|(a, b)| (*a..=*b).contains(&number));
-        // An answer that was late tells how long answers take.
-        let late = self.lapsed.extract_if(.., |number, _| acked(*number));
-        let late = late.map(|(_, at)| at).max();
-        let newest = arrived.iter().max().and_then(|it| self.flights.get(it));
-        let Some(at) = newest.map(|it| it.at).or(late) else {
-            return;
-        };
-        self.rtt.measure(now.since(at));
-        (self.waits_since, self.silences, self.probes) = (now, 0, false);
-        let mut lost = BTreeSet::new();
-        for number in arrived {
-            let Some(flight) = self.flights.remove(&number) else {
-                continue;
-            };
-            self.flight_octets -= flight.octets;
-            flight.said.iter().for_each(|said| self.arrive(*said));
-            for (before, other) in self.flights.range_mut(..number) {
-                if other.dscp == flight.dscp {
-                    other.overtaken = other.overtaken.saturating_add(1);
-                    if other.overtaken >= OVERTAKEN {
-                        lost.insert(*before);
-                    }
-                }
-            }
-        }
-        lost.into_iter().for_each(|number| self.lose(number));
+    /// Some datagrams arrived, some are lost.
+    fn learn(&mut self, told: Told) {
+        self.stats.repaired += told.repairs;
+        told.arrived.into_iter().for_each(|said| self.arrive(said));
+        told.lost.into_iter().for_each(|said| self.lose(said));
     }
 
     fn arrive(&mut self, said: Said) {
@@ -866,28 +691,17 @@ impl Session {
         self.forget(key);
     }
 
-    /// What was in a datagram is to be said again.
-    fn lose(&mut self, number: u64) {
-        let Some(flight) = self.flights.remove(&number) else {
+    /// What is lost is to be said again.
+    fn lose(&mut self, said: Said) {
+        let Some(stream) = self.streams.get_mut(&said.key()) else {
             return;
         };
-        self.flight_octets -= flight.octets;
-        if self.lapsed.len() >= LAPSED_MAX {
-            self.lapsed.pop_first();
-        }
-        self.lapsed.insert(number, flight.at);
-        self.stats.repaired += 1;
-        for said in flight.said {
-            let Some(stream) = self.streams.get_mut(&said.key()) else {
-                continue;
-            };
-            match said {
-                Said::Open(_) | Said::Accept(_) => stream.opening.lose(),
-                Said::Credit(_) => stream.inbound.credit.lose(),
-                Said::Reset(_) => stream.resetting.lose(),
-                Said::Data(_, piece) if stream.reset.is_none() => stream.outbound.lose(piece),
-                Said::Data(..) => {}
-            }
+        match said {
+            Said::Open(_) | Said::Accept(_) => stream.opening.lose(),
+            Said::Credit(_) => stream.inbound.credit.lose(),
+            Said::Reset(_) => stream.resetting.lose(),
+            Said::Data(_, piece) if stream.reset.is_none() => stream.outbound.lose(piece),
+            Said::Data(..) => {}
         }
     }
 
@@ -898,7 +712,7 @@ impl Session {
         if stream.reset.is_some() {
             // Both ended it: nobody waits to be told.
             if !tell {
-                stream.resetting = Told::Known;
+                stream.resetting = Word::Known;
             }
             return;
         }
@@ -931,8 +745,7 @@ impl Session {
         let right = books.balanced(open.count() as u64, held);
         assert!(right, "octets are lost, or twice: {books:?}, {held} held");
         assert_eq!(granted, self.granted, "credit isn't what was given");
-        let flying: usize = self.flights.values().map(|it| it.octets).sum();
-        assert_eq!(flying, self.flight_octets, "octets on their way are lost");
+        self.flights.check();
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Open {
 
 /// How far something is that the other gateway is to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Word {
     /// There is nothing to tell.
     #[default]
     Nothing,
@@ -31,7 +31,7 @@ pub(crate) enum Told {
     Known,
 }
 
-impl Told {
+impl Word {
     /// What was on its way is lost.
     pub(crate) fn lose(&mut self) {
         if *self == Self::Sent {
@@ -74,7 +74,7 @@ pub(crate) struct Outbound {
     /// Octets before this place may be sent.
     pub(crate) limit: u64,
     ended: bool,
-    end: Told,
+    end: Word,
 }
 
 impl Outbound {
@@ -85,7 +85,8 @@ impl Outbound {
         }
     }
 
-    fn written(&self) -> u64 {
+    /// Octets of it so far.
+    pub(crate) fn written(&self) -> u64 {
         self.base + self.buffer.len() as u64
     }
 
@@ -111,7 +112,7 @@ impl Outbound {
     pub(crate) fn finish(&mut self) {
         if !self.ended {
             self.ended = true;
-            self.end = Told::Due;
+            self.end = Word::Due;
         }
     }
 
@@ -137,7 +138,7 @@ impl Outbound {
         self.lost.remove(from, to);
         self.next = self.next.max(to);
         if end {
-            self.end = Told::Sent;
+            self.end = Word::Sent;
         }
         let place = (from - self.base) as usize..(to - self.base) as usize;
         let octets = self.buffer.range(place).copied().collect();
@@ -147,7 +148,7 @@ impl Outbound {
     /// A piece has arrived; how many octets need no longer be held.
     pub(crate) fn arrive(&mut self, piece: Piece) -> u64 {
         if piece.end {
-            self.end = Told::Known;
+            self.end = Word::Known;
         }
         self.acked.insert(piece.from.max(self.base), piece.to);
         self.lost.remove(piece.from, piece.to);
@@ -174,7 +175,7 @@ impl Outbound {
 
     /// All of it has arrived, the end too.
     pub(crate) fn is_done(&self) -> bool {
-        self.end == Told::Known && self.buffer.is_empty()
+        self.end == Word::Known && self.buffer.is_empty()
     }
 
     fn clear(&mut self) {
@@ -194,7 +195,7 @@ pub(crate) struct Inbound {
     end_read: bool,
     /// The other side may send octets before this place.
     pub(crate) limit: u64,
-    pub(crate) credit: Told,
+    pub(crate) credit: Word,
 }
 
 impl Inbound {
@@ -289,12 +290,12 @@ impl Inbound {
 pub(crate) struct Stream {
     pub(crate) open: Open,
     /// Ours: that it is to be opened. Theirs: that it is.
-    pub(crate) opening: Told,
+    pub(crate) opening: Word,
     /// Its connection is there.
     pub(crate) accepted: bool,
     /// It is no more, for this reason, which the other side may have to be told.
     pub(crate) reset: Option<u16>,
-    pub(crate) resetting: Told,
+    pub(crate) resetting: Word,
     pub(crate) outbound: Outbound,
     pub(crate) inbound: Inbound,
     /// Octets that were sent of it, and when it last had a turn or began to want one.
@@ -306,10 +307,10 @@ impl Stream {
     pub(crate) fn new(now: Instant, open: Open, credit: u64) -> Self {
         Self {
             open,
-            opening: Told::Nothing,
+            opening: Word::Nothing,
             accepted: false,
             reset: None,
-            resetting: Told::Nothing,
+            resetting: Word::Nothing,
             outbound: Outbound::new(credit),
             inbound: Inbound::new(credit),
             attained: 0,
@@ -330,8 +331,8 @@ impl Stream {
     /// Ends it; what it holds is lost.
     pub(crate) fn end(&mut self, error: u16, tell: bool) {
         self.reset = Some(error);
-        self.resetting = if tell { Told::Due } else { Told::Known };
-        self.opening = Told::Nothing;
+        self.resetting = if tell { Word::Due } else { Word::Known };
+        self.opening = Word::Nothing;
         self.outbound.clear();
         self.inbound.clear();
     }
@@ -339,7 +340,7 @@ impl Stream {
     /// Nothing of it concerns anybody any more.
     pub(crate) fn is_over(&self) -> bool {
         match self.reset {
-            Some(_) => self.resetting == Told::Known,
+            Some(_) => self.resetting == Word::Known,
             None => self.outbound.is_done() && self.inbound.end_read,
         }
     }

@@ -252,7 +252,8 @@ impl Gateway {
         if !self.carries(&packet, from.port) {
             return self.ledger.drop(now, packet, DropCause::NotCarried);
         }
-        let Some(packet) = self.hear_partner(now, packet, from) else {
+        let (services, mut around) = self.services();
+        let Some(packet) = services.take(now, packet, from, &mut around) else {
             return;
         };
         if self.is_for_station(&packet) {
@@ -602,21 +603,6 @@ impl Gateway {
         (&mut self.services, around)
     }
 
-    /// Has the services do what is due.
-    fn settle_services(&mut self, now: Instant) {
-        let (services, around) = self.services();
-        services.settle(now, around);
-    }
-
-    /// Takes a packet of a partner's of the proxy, or gives it back.
-    fn hear_partner(&mut self, now: Instant, packet: Packet, from: Hop) -> Option<Packet> {
-        let (services, around) = self.services();
-        match services.proxy_mut() {
-            Some(proxy) => proxy.take(now, packet, from, around),
-            None => Some(packet),
-        }
-    }
-
     fn take_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Stop => {
@@ -709,7 +695,8 @@ impl Node for Gateway {
             | Input::Worked { .. } => self.take_owned(now, &input),
         }
         self.settle_links(now);
-        self.settle_services(now);
+        let (services, around) = self.services();
+        services.settle(now, around);
         if self.leads.wake().is_some_and(|at| at <= now) {
             self.look_for_ways(now);
         }
@@ -746,8 +733,9 @@ impl Node for Gateway {
         self.set_stops();
         self.store(now);
         // What has left makes room for more.
-        if self.services.proxy_mut().is_some() {
-            self.settle_services(now);
+        if self.services.has_proxy() {
+            let (services, around) = self.services();
+            services.settle(now, around);
         }
         self.let_rest(PortSet::from_iter([port]));
         Some(meta)

@@ -75,9 +75,9 @@ impl Proxied {
         now: Instant,
         packet: Packet,
         from: Hop,
-        around: Around<'_>,
+        around: &mut Around<'_>,
     ) -> Option<Packet> {
-        if !self.is_meant(&packet, &around) {
+        if !self.is_meant(&packet, around) {
             return Some(packet);
         }
         let (src, dscp) = (packet.info().src, packet.info().dscp);

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use strait_core::fate::{Ledger, Origin};
 use strait_core::node::Owner;
-use strait_core::{Effect, Input, Instant, PortId};
+use strait_core::{Effect, Input, Instant, Packet, PortId};
 use strait_qos::Policy;
 
 use super::Stored;
@@ -18,7 +18,7 @@ use crate::route::{Hop, Prefix, Routes};
 
 /// Whose the services' things are. Ports' numbers are below 256 ([`Owner::port`]); each service has
 /// one from there on.
-const ECHO: Owner = Owner(256);
+pub(super) const ECHO: Owner = Owner(256);
 const PROXY: Owner = Owner(257);
 
 /// The services of a gateway.
@@ -83,9 +83,23 @@ impl Services {
         }
     }
 
-    /// The proxy, if there is one.
-    pub(super) fn proxy_mut(&mut self) -> Option<&mut Proxied> {
-        self.proxy.as_deref_mut()
+    /// Whether there is a proxy.
+    pub(super) const fn has_proxy(&self) -> bool {
+        self.proxy.is_some()
+    }
+
+    /// Takes a packet that is for a service, or gives it back.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        from: Hop,
+        around: &mut Around<'_>,
+    ) -> Option<Packet> {
+        match &mut self.proxy {
+            Some(proxy) => proxy.take(now, packet, from, around),
+            None => Some(packet),
+        }
     }
 
     /// Something happened to something of this owner's; false if that is no service.

@@ -49,7 +49,6 @@ const PERMISSION_DENIED: u16 = 13;
 const CONNECTION_ABORTED: u16 = 103;
 const NO_BUFFERS: u16 = 105;
 const TIMED_OUT: u16 = 110;
-const CONNECTION_REFUSED: u16 = 111;
 const HOST_UNREACHABLE: u16 = 113;
 const NETWORK_UNREACHABLE: u16 = 101;
 
@@ -435,10 +434,10 @@ impl Proxy {
     /// The code points of which a session has something to send.
     pub(crate) fn wants(&self, now: Instant, partner: usize) -> Vec<u8> {
         let partner = &self.partners[partner];
-        let there = partner.link.is_some();
-        there
-            .then(|| partner.session.wants(now).into_iter().collect())
-            .unwrap_or_default()
+        match partner.link {
+            Some(_) => partner.session.wants(now).into_iter().collect(),
+            None => Vec::new(),
+        }
     }
 
     /// A session's next datagram, if no more of its class waits at the link than is good.
@@ -475,7 +474,7 @@ const fn as_refusal(error: u16) -> Refusal {
         NETWORK_UNREACHABLE => Refusal::Unreachable(Unreachable::NoRoute),
         PERMISSION_DENIED => Refusal::Unreachable(Unreachable::AdminProhibited),
         TIMED_OUT | NO_BUFFERS => Refusal::Silence,
-        CONNECTION_REFUSED | _ => Refusal::Reset,
+        _ => Refusal::Reset,
     }
 }
 
@@ -483,3 +482,6 @@ const fn as_refusal(error: u16) -> Refusal {
 const fn is_nobodys(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified() || address.is_multicast()
 }
+
+#[cfg(test)]
+mod tests;

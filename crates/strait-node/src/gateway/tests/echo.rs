@@ -4,6 +4,7 @@ use strait_core::node::{
     DatagramMeta, Listen, Side, SocketId, SocketOp, StreamEvent, StreamId, StreamOp,
 };
 
+use super::super::services::ECHO;
 use super::*;
 
 const ECHO_TEXT: &str = r#"

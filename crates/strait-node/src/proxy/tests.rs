@@ -1,0 +1,358 @@
+use alloc::vec;
+use core::iter;
+
+use strait_core::node::Side;
+use strait_wire::ip::SynOptions;
+
+use super::*;
+use crate::config::PartnerConfig;
+
+const OWNER: Owner = Owner(257);
+
+const LINK: LinkView = LinkView {
+    bit_s: 9600,
+    mtu: 1500,
+    repairs: false,
+    turn: Duration::ZERO,
+    queued: 0,
+};
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+fn config(partner: &str, prefix: &str, allow: &str) -> ProxyConfig {
+    ProxyConfig {
+        enabled: true,
+        port: 7480,
+        connect: ProxyConnect::Honest,
+        hold: None,
+        source: ProxySource::Client,
+        allow: vec![allow.parse().unwrap()],
+        partners: vec![PartnerConfig {
+            address: partner.parse().unwrap(),
+            prefixes: vec![prefix.parse().unwrap()],
+        }],
+    }
+}
+
+/// The proxies of two gateways, each other's partners. What comes out of one goes into the other at
+/// once.
+struct Pair {
+    now: Instant,
+    sides: [Proxy; 2],
+    effects: [Vec<Effect>; 2],
+}
+
+impl Pair {
+    fn new(change: impl Fn(&mut ProxyConfig)) -> Self {
+        let near = config("10.9.0.2", "10.2.0.0/24", "10.1.0.0/24");
+        let far = config("10.9.0.1", "10.1.0.0/24", "10.2.0.0/24");
+        let mut own = ["10.9.0.1", "10.9.0.2"].iter();
+        let sides = [near, far].map(|mut config| {
+            change(&mut config);
+            let own: IpAddr = own.next().unwrap().parse().unwrap();
+            Proxy::new(OWNER, &config, vec![own], u64::from(own.is_ipv4()))
+        });
+        let mut pair = Self {
+            now: Instant::ZERO,
+            sides,
+            effects: [Vec::new(), Vec::new()],
+        };
+        pair.settle();
+        pair.effects.iter_mut().for_each(Vec::clear);
+        pair
+    }
+
+    /// Two seconds, in which datagrams go to and fro.
+    fn settle(&mut self) {
+        for _ in 0..200 {
+            for from in 0..2 {
+                let now = self.now;
+                self.sides[from].set_link(now, 0, Some(LINK));
+                self.sides[from].tend(now, 0);
+                for dscp in self.sides[from].wants(now, 0) {
+                    if let Some(datagram) = self.sides[from].poll(now, 0, dscp, 0) {
+                        let to = &mut self.sides[1 - from];
+                        to.hear_partner(now, 0, dscp, &datagram, is_near);
+                    }
+                }
+            }
+            self.now += Duration::from_millis(10);
+        }
+        for (side, effects) in self.sides.iter_mut().zip(&mut self.effects) {
+            side.check();
+            effects.extend(iter::from_fn(|| side.poll_effect()));
+        }
+    }
+
+    fn tell(&mut self, side: usize, id: StreamId, event: StreamEvent<'_>) {
+        self.sides[side].hear_stream(self.now, id, event);
+        self.settle();
+    }
+
+    /// What was asked of a side's driver since the last time.
+    fn take(&mut self, side: usize) -> Vec<(StreamId, StreamOp)> {
+        let effects = core::mem::take(&mut self.effects[side]).into_iter();
+        let streams = effects.filter_map(|effect| match effect {
+            Effect::Stream { id, op } => Some((id, op)),
+            _ => None,
+        });
+        streams.collect()
+    }
+
+    /// A client at the first gateway wants a connection.
+    fn ask(&mut self, n: u64, dst: &str) -> StreamId {
+        let id = StreamId {
+            owner: OWNER,
+            side: Side::Client,
+            n,
+        };
+        let asked = StreamEvent::Asked {
+            listener: SocketId { owner: OWNER, n: 0 },
+            src: address("10.1.0.2:40000"),
+            dst: address(dst),
+            dscp: 10,
+            options: SynOptions::default(),
+        };
+        self.tell(0, id, asked);
+        id
+    }
+
+    fn open(&mut self, side: usize, id: StreamId) {
+        let opened = StreamEvent::Opened {
+            listener: None,
+            src: address("10.1.0.2:40000"),
+            dst: address("10.2.0.2:80"),
+            dscp: 10,
+        };
+        self.tell(side, id, opened);
+        self.tell(side, id, StreamEvent::Writable(65_536));
+    }
+
+    /// A connection through both.
+    fn connect(&mut self) -> [StreamId; 2] {
+        let near = self.ask(1, "10.2.0.2:80");
+        let far = self.take(1)[0].0;
+        self.open(1, far);
+        self.open(0, near);
+        self.effects.iter_mut().for_each(Vec::clear);
+        [near, far]
+    }
+}
+
+/// The hosts of both gateways.
+fn is_near(address: IpAddr) -> bool {
+    address != IpAddr::from([10, 2, 0, 99])
+}
+
+fn refusal(why: Unreachable) -> StreamOp {
+    StreamOp::Refuse(Refusal::Unreachable(why))
+}
+
+#[test]
+fn a_client_hears_nothing_before_its_server_has_answered() {
+    let mut pair = Pair::new(|_| ());
+    let near = pair.ask(1, "10.2.0.2:80");
+    assert_eq!(pair.take(0), []);
+    let asked = pair.take(1);
+    let (far, op) = &asked[0];
+    let connect = StreamOp::Connect {
+        src: Some(address("10.1.0.2:40000")),
+        dst: address("10.2.0.2:80"),
+        dscp: 10,
+        held: held(),
+    };
+    assert_eq!((asked.len(), op), (1, &connect));
+    pair.open(1, *far);
+    assert_eq!(pair.take(0), [(near, StreamOp::Accept)]);
+}
+
+#[test]
+fn a_refusal_is_told_as_it_was() {
+    for (error, told) in [
+        (111, StreamOp::Refuse(Refusal::Reset)),
+        (104, StreamOp::Refuse(Refusal::Reset)),
+        (113, refusal(Unreachable::Host)),
+        (101, refusal(Unreachable::NoRoute)),
+        (13, refusal(Unreachable::AdminProhibited)),
+        (110, StreamOp::Refuse(Refusal::Silence)),
+    ] {
+        let mut pair = Pair::new(|_| ());
+        let near = pair.ask(1, "10.2.0.2:80");
+        let far = pair.take(1)[0].0;
+        pair.tell(1, far, StreamEvent::Reset(error));
+        assert_eq!(pair.take(0), [(near, told)], "{error}");
+        let refused = pair
+            .sides
+            .each_ref()
+            .map(|it| it.stats().refused_by(ProxyRefusal::Server));
+        assert_eq!(refused, [1, 1]);
+    }
+}
+
+#[test]
+fn with_early_connections_a_client_is_reset_if_it_was_wrong() {
+    let mut pair = Pair::new(|config| config.connect = ProxyConnect::Early);
+    let near = pair.ask(1, "10.2.0.2:80");
+    assert_eq!(pair.take(0), [(near, StreamOp::Accept)]);
+    pair.open(0, near);
+    pair.tell(0, near, StreamEvent::Data(b"never delivered"));
+    let far = pair.take(1)[0].0;
+    pair.tell(1, far, StreamEvent::Reset(111));
+    let told = pair.take(0);
+    assert!(told.contains(&(near, StreamOp::Reset(111))), "{told:?}");
+    let books = pair.sides.each_ref().map(|it| it.stats().sessions.streams);
+    assert_eq!(
+        (books[0].delivered + books[0].lost, books[1].lost),
+        (15, 15)
+    );
+}
+
+#[test]
+fn octets_and_ends_cross_both_ways_within_credit() {
+    let mut pair = Pair::new(|_| ());
+    let [near, far] = pair.connect();
+    pair.tell(0, near, StreamEvent::Data(b"question"));
+    pair.tell(0, near, StreamEvent::Fin);
+    let sent = pair.take(1);
+    assert_eq!(sent[0], (far, StreamOp::Send(b"question".to_vec())));
+    assert!(sent.contains(&(far, StreamOp::Fin)), "{sent:?}");
+    // A connection that takes nothing gets nothing, and no more is read for it.
+    pair.tell(1, far, StreamEvent::Data(&[7; 70_000]));
+    let sent = pair.take(0);
+    let octets = sent.iter().map(|(_, op)| match op {
+        StreamOp::Send(octets) => octets.len(),
+        _ => 0,
+    });
+    assert!(octets.sum::<usize>() <= 65_536);
+    pair.tell(0, near, StreamEvent::Writable(10_000));
+    pair.tell(1, far, StreamEvent::Fin);
+    assert!(pair.take(0).contains(&(near, StreamOp::Fin)));
+    for side in &pair.sides {
+        assert!(side.locals.is_empty() && side.ids.is_empty());
+        let books = side.stats().sessions.streams;
+        assert_eq!((books.ended, books.delivered), (1, 70_008));
+    }
+}
+
+#[test]
+fn a_client_that_is_gone_takes_its_server_along() {
+    let mut pair = Pair::new(|_| ());
+    let near = pair.ask(1, "10.2.0.2:80");
+    let far = pair.take(1)[0].0;
+    pair.tell(0, near, StreamEvent::Reset(110));
+    assert_eq!(pair.take(1), [(far, StreamOp::Reset(110))]);
+    assert_eq!(pair.sides[0].stats().refused_by(ProxyRefusal::Gone), 1);
+    // Whoever comes all the same is nobody's.
+    pair.open(0, near);
+    assert_eq!(pair.take(0), [(near, StreamOp::Reset(103))]);
+}
+
+#[test]
+fn a_partner_connects_only_to_what_is_allowed_and_near() {
+    for (dst, why) in [
+        ("10.2.0.99:80", ProxyRefusal::NotAllowed),
+        ("10.9.0.2:22", ProxyRefusal::NotAllowed),
+        ("127.0.0.1:22", ProxyRefusal::NotAllowed),
+        ("10.3.0.1:80", ProxyRefusal::NotAllowed),
+    ] {
+        let everywhere = |config: &mut ProxyConfig| {
+            if config.partners[0].address == IpAddr::from([10, 9, 0, 2]) {
+                config.partners[0].prefixes = vec!["0.0.0.0/0".parse().unwrap()];
+            }
+        };
+        let mut pair = Pair::new(everywhere);
+        let near = pair.ask(1, dst);
+        let told = pair.take(0);
+        assert_eq!(
+            told,
+            [(near, refusal(Unreachable::AdminProhibited))],
+            "{dst}"
+        );
+        assert_eq!(pair.sides[1].stats().refused_by(why), 1, "{dst}");
+        assert_eq!(pair.take(1), []);
+    }
+}
+
+#[test]
+fn a_partner_speaks_for_its_own_clients_alone() {
+    let other = |config: &mut ProxyConfig| {
+        if config.partners[0].address == IpAddr::from([10, 9, 0, 1]) {
+            config.partners[0].prefixes = vec!["10.7.0.0/24".parse().unwrap()];
+        }
+    };
+    let mut pair = Pair::new(other);
+    pair.ask(1, "10.2.0.2:80");
+    assert_eq!(
+        pair.sides[1].stats().refused_by(ProxyRefusal::WrongSource),
+        1
+    );
+    assert_eq!(pair.take(1), []);
+}
+
+#[test]
+fn nobody_is_asked_for_where_no_partner_is() {
+    let mut pair = Pair::new(|_| ());
+    for dst in ["10.3.0.1:80", "10.9.0.1:22"] {
+        let near = pair.ask(1, dst);
+        assert_eq!(
+            pair.take(0),
+            [(near, refusal(Unreachable::AdminProhibited))]
+        );
+    }
+    assert_eq!(pair.sides[0].stats().refused_by(ProxyRefusal::NoPartner), 2);
+}
+
+#[test]
+fn a_gateway_that_began_anew_has_its_partners_connections_reset() {
+    let mut pair = Pair::new(|_| ());
+    let [near, _] = pair.connect();
+    let far = config("10.9.0.1", "10.1.0.0/24", "10.2.0.0/24");
+    pair.sides[1] = Proxy::new(OWNER, &far, vec!["10.9.0.2".parse().unwrap()], 99);
+    pair.settle();
+    assert_eq!(pair.take(0), [(near, StreamOp::Reset(104))]);
+    assert_eq!(pair.sides[0].stats().sessions.restarts, 1);
+}
+
+#[test]
+fn servers_see_the_gateway_where_that_is_wanted() {
+    let mut pair = Pair::new(|config| config.source = ProxySource::Gateway);
+    pair.ask(1, "10.2.0.2:80");
+    let op = &pair.take(1)[0].1;
+    assert!(matches!(op, StreamOp::Connect { src: None, .. }), "{op:?}");
+}
+
+#[test]
+fn the_longest_prefix_says_whose_a_server_is() {
+    let mut two = config("10.9.0.2", "10.0.0.0/8", "10.1.0.0/24");
+    two.partners.push(PartnerConfig {
+        address: "10.9.1.2".parse().unwrap(),
+        prefixes: vec!["10.2.0.0/16".parse().unwrap()],
+    });
+    let proxy = Proxy::new(OWNER, &two, Vec::new(), 1);
+    let of = |ip: [u8; 4]| proxy.partner_of(ip.into());
+    assert_eq!(
+        [of([10, 2, 0, 1]), of([10, 3, 0, 1]), of([11, 0, 0, 1])],
+        [Some(1), Some(0), None]
+    );
+}
+
+#[test]
+fn a_datagram_waits_while_others_of_its_class_do_but_not_for_ever() {
+    let mut pair = Pair::new(|_| ());
+    let [near, _] = pair.connect();
+    let now = pair.now;
+    let proxy = &mut pair.sides[0];
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]));
+    let first = proxy.poll(now, 0, 10, 0).unwrap();
+    // At 9600 bit/s: 750 ms of line, headers included.
+    assert!((865..=900 - 28).contains(&first.len()), "{}", first.len());
+    assert_eq!(proxy.poll(now, 0, 10, 1), None);
+    let share = now + Duration::from_secs(3);
+    let before = share - Duration::from_nanos(1);
+    proxy.set_link(before, 0, Some(LINK));
+    assert_eq!(proxy.poll(before, 0, 10, 1), None);
+    assert_eq!(proxy.wake().filter(|at| *at > share), None);
+    assert!(proxy.poll(share, 0, 10, 1).is_some());
+}

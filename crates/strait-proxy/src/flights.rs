@@ -1,0 +1,238 @@
+//! Datagrams on their way: which arrived, and which are lost.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use strait_core::{Duration, Instant};
+
+use crate::codec::Key;
+use crate::rtt::Rtt;
+use crate::stream::Piece;
+
+/// Datagrams behind one of the same code point that arrive before that counts as lost.
+const OVERTAKEN: u8 = 3;
+/// Pauses between questions whether the way is there: at least what an answer takes.
+pub(crate) const PROBE_PAUSE: Duration = Duration::from_millis(1500);
+/// Octets on their way: what the fastest link that this is for carries in a turn.
+const OCTETS_MAX: usize = 8 << 20;
+/// Datagrams taken for lost that are remembered: their answers may be late.
+const LAPSED_MAX: usize = 64;
+
+/// What a datagram says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Said {
+    Open(Key),
+    Accept(Key),
+    Credit(Key),
+    Reset(Key),
+    Data(Key, Piece),
+}
+
+impl Said {
+    pub(crate) const fn key(&self) -> Key {
+        match self {
+            Self::Open(key)
+            | Self::Accept(key)
+            | Self::Credit(key)
+            | Self::Reset(key)
+            | Self::Data(key, _) => *key,
+        }
+    }
+}
+
+/// A datagram on its way.
+#[derive(Debug)]
+struct Flight {
+    at: Instant,
+    dscp: u8,
+    octets: usize,
+    /// Datagrams behind it that have arrived.
+    overtaken: u8,
+    said: Vec<Said>,
+}
+
+/// What an acknowledgement tells.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) arrived: Vec<Said>,
+    pub(crate) lost: Vec<Said>,
+    /// Datagrams whose contents are lost.
+    pub(crate) repairs: u64,
+}
+
+/// All datagrams on their way.
+#[derive(Debug)]
+pub(crate) struct Flights {
+    all: BTreeMap<u64, Flight>,
+    /// The number of the next.
+    next: u64,
+    octets: usize,
+    /// Numbers of those taken for lost, and when they went.
+    lapsed: BTreeMap<u64, Instant>,
+    rtt: Rtt,
+    /// Since when an answer is waited for, and how often none came.
+    waits_since: Instant,
+    silences: u32,
+    /// May ask whether the way is there.
+    probes: bool,
+}
+
+impl Default for Flights {
+    fn default() -> Self {
+        Self {
+            all: BTreeMap::new(),
+            next: 0,
+            octets: 0,
+            lapsed: BTreeMap::new(),
+            rtt: Rtt::default(),
+            waits_since: Instant::ZERO,
+            silences: 0,
+            probes: false,
+        }
+    }
+}
+
+impl Flights {
+    /// Forgets all of them: nobody answers any more. Numbers go on.
+    pub(crate) fn clear(&mut self) {
+        self.all.clear();
+        self.lapsed.clear();
+        (self.octets, self.silences, self.probes) = (0, 0, false);
+    }
+
+    pub(crate) const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether there may be more octets on their way.
+    pub(crate) const fn has_room(&self) -> bool {
+        self.octets < OCTETS_MAX
+    }
+
+    /// Whether nothing is heard: a datagram is a question now.
+    pub(crate) const fn asks(&self) -> bool {
+        self.silences > 0
+    }
+
+    /// Whether a datagram may go.
+    pub(crate) const fn may_go(&self) -> bool {
+        self.silences == 0 || self.probes
+    }
+
+    /// How long an answer may take, at least `least`.
+    fn patience(&self, least: Duration) -> Duration {
+        let patience = self.rtt.patience(least);
+        match self.silences {
+            0 => patience,
+            _ => patience.max(PROBE_PAUSE),
+        }
+    }
+
+    /// When silence is taken for loss.
+    pub(crate) fn wake(&self, least: Duration) -> Option<Instant> {
+        (!self.all.is_empty()).then(|| self.waits_since + self.patience(least))
+    }
+
+    /// An answer can't have come before now.
+    pub(crate) const fn wait(&mut self, now: Instant) {
+        self.waits_since = now;
+    }
+
+    /// A datagram goes.
+    pub(crate) fn send(&mut self, now: Instant, dscp: u8, octets: usize, said: Vec<Said>) {
+        self.probes = false;
+        if self.all.is_empty() {
+            self.waits_since = now;
+        }
+        let flight = Flight {
+            at: now,
+            dscp,
+            octets,
+            overtaken: 0,
+            said,
+        };
+        self.octets += octets;
+        self.all.insert(self.next, flight);
+        self.next += 1;
+    }
+
+    /// Takes what should have been answered for lost.
+    pub(crate) fn tend(&mut self, now: Instant, least: Duration) -> Told {
+        let mut told = Told::default();
+        let patience = self.patience(least);
+        if self.wake(least).is_none_or(|at| now < at) {
+            return told;
+        }
+        self.silences = self.silences.saturating_add(1);
+        (self.waits_since, self.probes) = (now, true);
+        let old = self.all.iter().filter(|(_, it)| it.at + patience <= now);
+        let old: Vec<u64> = old.map(|(number, _)| *number).collect();
+        old.into_iter()
+            .for_each(|number| self.lose(number, &mut told));
+        told
+    }
+
+    /// The other side has received these.
+    pub(crate) fn hear(&mut self, now: Instant, ranges: &[(u64, u64)]) -> Told {
+        let mut told = Told::default();
+        let mut arrived = BTreeSet::new();
+        for (first, last) in ranges {
+            arrived.extend(self.all.range(*first..=*last).map(|(number, _)| *number));
+        }
+        let acked = |number: u64| ranges.iter().any(|(a, b)| (*a..=*b).contains(&number));
+        // An answer that was late tells how long answers take.
+        let late = self.lapsed.extract_if(.., |number, _| acked(*number));
+        let late = late.map(|(_, at)| at).max();
+        let newest = arrived.last().and_then(|it| self.all.get(it));
+        let Some(at) = newest.map(|it| it.at).or(late) else {
+            return told;
+        };
+        self.rtt.measure(now.since(at));
+        (self.waits_since, self.silences, self.probes) = (now, 0, false);
+        // By code point, how many behind have arrived.
+        let (mut behind, mut lost) = (BTreeMap::new(), Vec::new());
+        for (number, flight) in self.all.iter_mut().rev() {
+            let behind: &mut u8 = behind.entry(flight.dscp).or_default();
+            if arrived.contains(number) {
+                *behind = behind.saturating_add(1);
+                continue;
+            }
+            flight.overtaken = flight.overtaken.saturating_add(*behind);
+            if flight.overtaken >= OVERTAKEN {
+                lost.push(*number);
+            }
+        }
+        for number in arrived {
+            if let Some(flight) = self.all.remove(&number) {
+                self.octets -= flight.octets;
+                told.arrived.extend(flight.said);
+            }
+        }
+        lost.into_iter()
+            .for_each(|number| self.lose(number, &mut told));
+        told
+    }
+
+    fn lose(&mut self, number: u64, told: &mut Told) {
+        let Some(flight) = self.all.remove(&number) else {
+            return;
+        };
+        self.octets -= flight.octets;
+        if self.lapsed.len() >= LAPSED_MAX {
+            self.lapsed.pop_first();
+        }
+        self.lapsed.insert(number, flight.at);
+        told.repairs += 1;
+        told.lost.extend(flight.said);
+    }
+
+    pub(crate) fn check(&self) {
+        let octets: usize = self.all.values().map(|it| it.octets).sum();
+        assert_eq!(octets, self.octets, "octets on their way are lost");
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+}
