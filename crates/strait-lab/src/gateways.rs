@@ -6,8 +6,10 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use strait_core::id::PortId;
 use strait_core::time::Duration;
+use strait_live::error::{Doing, Error};
 use strait_live::files::packets::{self, PacketLine};
 use strait_live::kernel::namespace::Namespace;
+use strait_live::kernel::proxy_rules;
 use strait_live::status::{self, Format};
 use strait_node::NodeConfig;
 use strait_node::config::HostKind;
@@ -27,6 +29,8 @@ pub(crate) struct GatewayProcess {
     index: usize,
     file: PathBuf,
     socket: PathBuf,
+    /// What its proxy needs of its host, as a script.
+    rules: Option<String>,
     interfaces: Vec<String>,
     /// Times that it was started.
     incarnation: u32,
@@ -74,6 +78,7 @@ impl GatewayProcess {
             index,
             file: stage.scratch.write(&file, text.as_bytes())?,
             socket,
+            rules: proxy_rules::set(&config),
             interfaces: (config.host.all().map(|side| side.interface.clone())).collect(),
             incarnation: 0,
             running: None,
@@ -88,9 +93,28 @@ impl GatewayProcess {
         let name = format!("run-{}-{}", self.name, self.incarnation);
         let packets = format!("{}-{}.packets", self.name, self.incarnation);
         command.arg("--packets").arg(stage.scratch.file(&packets));
+        if self.incarnation == 0 {
+            self.set_rules(stage)?;
+        }
         self.incarnation += 1;
         self.running = Some(stage.start(self.namespace(stage), &name, command)?);
         Ok(())
+    }
+
+    /// Brings clients to its proxy, as an operator does by `strait proxy rules`.
+    fn set_rules(&self, stage: &Stage<'_>) -> Result<(), Error> {
+        let Some(script) = &self.rules else {
+            return Ok(());
+        };
+        let run = || Command::new("sh").args(["-c", script]).output();
+        let what = || format!("set the rules of the proxy of `{}`", self.name);
+        let output = self.namespace(stage).enter(run)?.doing(what)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        let error = Error::invalid(what(), said.trim().to_owned());
+        Err(error.with_remedy("the lab needs `nft` and `ip`: cargo xtask install"))
     }
 
     /// The namespace that it runs in.

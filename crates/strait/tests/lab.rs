@@ -261,6 +261,21 @@ fn a_gateways_own_service_is_the_same_live_and_simulated() {
 }
 
 #[test]
+fn connections_go_through_proxies_live_as_in_virtual_time() {
+    if !can_run("lab proxied") {
+        return;
+    }
+    let told = compared("proxied.toml");
+    told.expect_all(&[
+        "proxied-voice-loss",
+        "proxied-download-time",
+        "proxied-page-time",
+        "lab-wrong-octets",
+        "lab-nothing-left",
+    ]);
+}
+
+#[test]
 fn clients_are_asked_about_live_as_in_virtual_time() {
     if !can_run("lab asked") {
         return;

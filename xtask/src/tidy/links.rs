@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::{File, Finding, Tree, source};
 
 /// Folders that scenario files live in; beside them stand the scenarios that commands bring along.
-const SCENARIO_FOLDERS: [&str; 8] = [
+const SCENARIO_FOLDERS: [&str; 9] = [
     "hf",
     "lab",
     "links",
     "nets",
     "nodes",
     "policies",
+    "proxy",
     "regressions",
     "studies",
 ];

@@ -7,4 +7,5 @@ pub(crate) mod led_routes;
 pub mod namespace;
 pub mod netlink;
 pub(crate) mod networks;
+pub mod proxy_rules;
 pub mod schedule;

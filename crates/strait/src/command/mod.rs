@@ -10,6 +10,7 @@ mod emulate;
 mod lab;
 mod measure;
 mod policy;
+mod proxy;
 mod replay;
 mod run;
 mod sim;
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Check, explain, draw and export a policy: who goes first on a link.
     Policy(policy::Args),
+    /// What a TCP proxy needs of its host.
+    Proxy(proxy::Args),
     /// Run a study: references, simulation and this host side by side.
     Study(study::Args),
     /// Measure: a call, transfers over TCP, the rate that is left, MGEN flows, anyone's captures.
@@ -69,6 +72,7 @@ impl Command {
             Self::Replay(args) => replay::run(&args),
             Self::Check(args) => check::run(&args),
             Self::Policy(args) => policy::run(&args),
+            Self::Proxy(args) => proxy::run(&args),
             Self::Study(args) => study::run(&args),
             Self::Measure(args) => measure::run(&args),
             Self::Bench(args) => bench::run(&args),

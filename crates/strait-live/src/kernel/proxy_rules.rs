@@ -1,0 +1,99 @@
+//! The rules by which a host's kernel brings clients to a gateway's TCP proxy: a shell script, for
+//! an operator to read, run and undo. The gateway itself sets none.
+
+use std::fmt::Write as _;
+
+use strait_node::NodeConfig;
+use strait_node::config::HostKind;
+
+/// The table of `nft`, and the number of the packets' mark and of the routing table.
+const TABLE: &str = "strait_proxy";
+const NUMBER: u16 = 7480;
+
+/// The script that sets the rules; `None` if the gateway has no proxy.
+///
+/// While no gateway listens, connections pass as if there were no rules.
+pub fn set(config: &NodeConfig) -> Option<String> {
+    let proxy = config.proxy()?;
+    let (mut rules, mut own) = (String::new(), String::new());
+    for side in config.host.all().filter(|side| side.kind == HostKind::Tun) {
+        let _ = writeln!(own, "        iifname \"{}\" return", side.interface);
+    }
+    let mut routes = String::new();
+    for (v4, family, flag, all) in [
+        (true, "ip", "-4", "0.0.0.0/0"),
+        (false, "ip6", "-6", "::/0"),
+    ] {
+        let prefixes = proxy.destinations().map(|it| it.network());
+        let prefixes = prefixes.filter(|it| it.address.is_ipv4() == v4);
+        for prefix in prefixes {
+            let port = proxy.port;
+            let _ = writeln!(
+                rules,
+                "        {family} daddr {prefix} meta l4proto tcp \
+                 tproxy {family} to :{port} meta mark set {NUMBER} accept",
+            );
+        }
+        let _ = writeln!(
+            routes,
+            "ip {flag} rule del fwmark {NUMBER} lookup {NUMBER} 2>/dev/null\n\
+             ip {flag} rule add fwmark {NUMBER} lookup {NUMBER}\n\
+             ip {flag} route replace local {all} dev lo table {NUMBER}"
+        );
+    }
+    Some(format!(
+        "nft -f - <<'END' || exit 1
+table inet {TABLE}
+delete table inet {TABLE}
+table inet {TABLE} {{
+    chain in {{
+        type filter hook prerouting priority mangle; policy accept;
+        # Answers to connections that the gateway has in its clients' names.
+        meta l4proto tcp socket transparent 1 meta mark set {NUMBER} accept
+        # What comes by a link passes, and what is for this host.
+{own}        fib daddr type local return
+{rules}    }}
+}}
+END
+{routes}"
+    ))
+}
+
+/// The script that takes them away.
+pub fn undo() -> String {
+    let mut script = format!("nft delete table inet {TABLE}\n");
+    for flag in ["-4", "-6"] {
+        let _ = writeln!(
+            script,
+            "ip {flag} rule del fwmark {NUMBER} lookup {NUMBER}\n\
+             ip {flag} route flush table {NUMBER}"
+        );
+    }
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(proxy: &str) -> NodeConfig {
+        let text = format!(
+            "name = \"a\"\n[host]\naddresses = [\"10.9.0.1/30\"]\n\
+             [[port]]\nname = \"line\"\nkind = \"serial\"\nbaud = 9600\n{proxy}"
+        );
+        strait_node::config_text::parse("a.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn rules_name_partners_prefixes_and_their_own_table_alone() {
+        assert_eq!(set(&config("")), None);
+        let partner = "[[proxy.partner]]\naddress = \"10.9.0.2\"\nprefixes = [\"10.2.0.7/24\"]";
+        let off = format!("[proxy]\nenabled = false\n{partner}");
+        assert_eq!(set(&config(&off)), None);
+        let script = set(&config(&format!("[proxy]\nport = 99\n{partner}"))).unwrap();
+        let rule = "ip daddr 10.2.0.0/24 meta l4proto tcp tproxy ip to :99 meta mark set 7480";
+        assert!(script.contains(rule), "{script}");
+        assert!(script.contains("iifname \"strait0\" return"), "{script}");
+        assert!(!script.contains("flush ruleset") && !script.contains("ip6 daddr"));
+    }
+}
