@@ -71,14 +71,22 @@ pub fn status_text(status: &Snapshot) -> String {
     if more > 0 {
         let _ = writeln!(text, "and {more} more: see --json");
     }
-    let services = status
-        .echo
-        .iter()
-        .map(|echo| (vec!["echo".into()], &echo.streams));
+    let echo = status.echo.iter();
+    let echo = echo.map(|echo| (vec!["echo".into()], &echo.streams));
+    let proxied = status.proxy.iter();
+    let proxied = proxied.map(|proxy| (vec!["proxy".into()], &proxy.streams));
+    let services = echo.chain(proxied);
     append(
         &mut text,
         "",
         &counter_table("streams", &["streams of"], services),
+    );
+    let sessions = status.proxy.iter();
+    let sessions = sessions.map(|proxy| (vec!["partners".into()], proxy));
+    append(
+        &mut text,
+        "",
+        &counter_table("proxy", &["sessions with"], sessions),
     );
     let led = status.led.iter().map(|led| (vec!["routes".into()], led));
     append(&mut text, "", &counter_table("led", &["the host's"], led));

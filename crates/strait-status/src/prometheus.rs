@@ -30,8 +30,17 @@ pub fn metrics(snapshot: &Snapshot) -> String {
         .map(|echo| (Vec::new(), echo))
         .collect();
     family(&mut text, &echo);
-    let streams = echo.iter();
-    let streams = streams.map(|(_, echo)| (Vec::from([("owner", "echo".into())]), &echo.streams));
+    let proxy = snapshot.proxy.iter();
+    family(
+        &mut text,
+        &proxy
+            .clone()
+            .map(|proxy| (Vec::new(), proxy))
+            .collect::<Vec<_>>(),
+    );
+    let streams = echo.iter().map(|(_, echo)| ("echo", &echo.streams));
+    let streams = streams.chain(proxy.map(|proxy| ("proxy", &proxy.streams)));
+    let streams = streams.map(|(owner, it)| (Vec::from([("owner", owner.into())]), it));
     family(&mut text, &streams.collect::<Vec<_>>());
     let led = snapshot.led.iter().map(|led| (Vec::new(), led));
     family(&mut text, &led.collect::<Vec<_>>());

@@ -1,6 +1,6 @@
 //! What services of a node count, and what became of the octets of their streams.
 
-use strait_core::stats::{EchoStats, LedStats, TlsStats};
+use strait_core::stats::{EchoStats, LedStats, ProxyRefusal, ProxyStats, TlsStats};
 use strait_core::stream_ledger::{ResetCause, StreamLedger};
 use strait_core::tls::TlsFault;
 
@@ -58,6 +58,48 @@ described! {
         datagrams: u64 = stats.datagrams => counter("echo_datagrams");
         /// Datagrams not sent back: other echoes', and those for which there was no room
         datagrams_dropped: u64 = stats.datagrams_dropped => counter("echo_datagrams_dropped");
+    }
+}
+
+fn refusals(stats: &ProxyStats) -> Counts {
+    let named = ProxyRefusal::ALL.map(|why| (why.name().into(), stats.refused_by(why)));
+    named.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+described! {
+    /// A TCP proxy.
+    pub struct Proxy from stats: &ProxyStats {
+        /// Streams of its sessions, both directions together
+        streams: Streams = Streams::new(&stats.sessions.streams);
+        /// Partners that have been heard
+        partners_known: u64 = stats.partners_known
+            => gauge("proxy_partners_known").head("partners");
+        /// Clients that have no connection, by what was wrong
+        refused: Counts = refusals(stats)
+            => counter("proxy_refused").by("cause", &[]).head("refused");
+        /// Streams not opened, as there were as many as there may be
+        full: u64 = stats.sessions.refused => counter("proxy_full");
+        /// How often a stream got no more credit, as too much waited to be read
+        starved: u64 = stats.sessions.starved => counter("proxy_starved");
+        /// Datagrams with items taken in
+        datagrams_in: u64 = stats.sessions.datagrams_in
+            => counter("proxy_datagrams_in").head("in");
+        /// Datagrams given to links
+        datagrams_out: u64 = stats.sessions.datagrams_out
+            => counter("proxy_datagrams_out").head("out");
+        /// Octets of these, without headers of IP and UDP
+        octets_out: u64 = stats.sessions.octets_out
+            => counter("proxy_octets_out").head("octets out");
+        /// Datagrams whose contents were sent again
+        repaired: u64 = stats.sessions.repaired => counter("proxy_repaired").head("repaired");
+        /// Datagrams that came twice
+        duplicates: u64 = stats.sessions.duplicates => counter("proxy_duplicates");
+        /// Datagrams that weren't any
+        malformed: u64 = stats.sessions.malformed => counter("proxy_malformed");
+        /// Datagrams for another incarnation, or from a partner that hasn't said who it is
+        strangers: u64 = stats.sessions.strangers => counter("proxy_strangers");
+        /// How often a partner began anew
+        restarts: u64 = stats.sessions.restarts => counter("proxy_restarts").head("restarts");
     }
 }
 

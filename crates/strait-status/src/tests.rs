@@ -6,7 +6,7 @@ use strait_core::fate::DropCause;
 use strait_core::rate::LineRate;
 use strait_core::stats::{
     ClassStats, EchoStats, HfCounts, HfLink, HfPeer, HfStats, LedStats, NeighbourStats, PortStats,
-    Stats,
+    ProxyRefusal, ProxyStats, Stats,
 };
 use strait_core::stream_ledger::ResetCause;
 use strait_core::time::Instant;
@@ -68,6 +68,11 @@ fn stats() -> Stats {
     echo.refused = 3;
     echo.tls.fail(TlsFault::Expired);
     stats.echo = Some(echo);
+    let mut proxy = ProxyStats::default();
+    proxy.partners_known = 1;
+    proxy.refuse(ProxyRefusal::NotAllowed);
+    (proxy.sessions.repaired, proxy.sessions.streams.opened) = (6, 4);
+    stats.proxy = Some(proxy);
     stats.led = Some(LedStats {
         wanted: 3,
         there: 2,
@@ -112,6 +117,10 @@ fn every_counter_has_its_line() {
         "strait_hf_lost_per_million{port=\"line \\\"1\\\"\",neighbour=\"b\"} 250000",
         "strait_hf_queued{port=\"line \\\"1\\\"\",priority=\"15\"} 0",
         "strait_hf_access_bound{port=\"line \\\"1\\\"\",sap=\"0\"} 0",
+        "strait_proxy_partners_known 1",
+        "strait_proxy_repaired_total 6",
+        "strait_proxy_refused_total{cause=\"not-allowed\"} 1",
+        "strait_streams_open{owner=\"proxy\"} 4",
         "strait_streams_open{owner=\"echo\"} 1",
         "strait_streams_reset_total{owner=\"echo\",cause=\"peer\"} 1",
         "strait_streams_lost_octets_total{owner=\"echo\"} 5",
@@ -187,6 +196,7 @@ fn each_counter_is_described() {
     undescribed::<Tap>(&[]);
     undescribed::<Streams>(&[]);
     undescribed::<Echo>(&[]);
+    undescribed::<Proxy>(&[]);
     undescribed::<Volume>(&[]);
     undescribed::<Local>(&[]);
     undescribed::<Class>(&["delay_s"]);
