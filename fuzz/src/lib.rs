@@ -9,6 +9,7 @@ pub mod mgen;
 pub mod modem_port;
 pub mod pair;
 pub mod payload;
+pub mod proxy;
 pub mod rohc;
 pub mod s5066;
 pub mod seeds;
@@ -20,7 +21,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 28] = [
+pub const TARGETS: [Target; 29] = [
     ("analyse", wire::analyse),
     ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
@@ -41,6 +42,7 @@ pub const TARGETS: [Target; 28] = [
     ("pcap", wire::pcap),
     ("pcapng", wire::pcapng),
     ("policy_config", text::policy_config),
+    ("proxy_session", proxy::proxy_session),
     ("repairs", wire::repairs),
     ("rohc_decompress", rohc::rohc_decompress),
     ("rohc_pair", rohc::rohc_pair),
