@@ -348,11 +348,14 @@ fn a_datagram_waits_while_others_of_its_class_do_but_not_for_ever() {
     let first = proxy.poll(now, 0, 10, 0).unwrap();
     // At 9600 bit/s: 750 ms of line, headers included.
     assert!((865..=900 - 28).contains(&first.len()), "{}", first.len());
-    assert_eq!(proxy.poll(now, 0, 10, 1), None);
-    let share = now + Duration::from_secs(3);
+    // 50 ms of it may wait.
+    assert_eq!(proxy.poll(now, 0, 10, 60), None);
+    let last = proxy.poll(now, 0, 10, 59).unwrap();
+    let octets = last.len() as u64 + 28;
+    let share = now + Duration::from_nanos(octets * 8_000_000_000 / 9600) * 4;
     let before = share - Duration::from_nanos(1);
     proxy.set_link(before, 0, Some(LINK));
-    assert_eq!(proxy.poll(before, 0, 10, 1), None);
-    assert_eq!(proxy.wake().filter(|at| *at > share), None);
-    assert!(proxy.poll(share, 0, 10, 1).is_some());
+    assert_eq!(proxy.poll(before, 0, 10, 60), None);
+    assert_eq!(proxy.wake(), Some(share));
+    assert!(proxy.poll(share, 0, 10, 60).is_some());
 }
