@@ -7,8 +7,8 @@ use arbitrary::{Result, Unstructured};
 use strait_core::drive::ROUNDS_MAX;
 use strait_core::id::TxId;
 use strait_core::node::{
-    Boot, Command, DatagramMeta, DownCause, Effect, FrameMeta, Node, Owner, PortEvent, PortState,
-    RouteChange, Side, SocketId, StoreError, StreamEvent, StreamId, Ticket, WallTime,
+    Boot, Command, DatagramMeta, DownCause, Effect, FrameMeta, Node, Notice, Owner, PortEvent,
+    PortState, RouteChange, Side, SocketId, StoreError, StreamEvent, StreamId, Ticket, WallTime,
 };
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Input, Instant, NeighbourId, Neighbours, PortId, Room};
@@ -481,6 +481,7 @@ fn state(u: &mut Unstructured<'_>) -> Result<PortState> {
         frame_octets_max: u.arbitrary()?,
         block: Duration::from_nanos(u.arbitrary()?),
         latency: Duration::from_nanos(u.arbitrary()?),
+        notice: Notice::NONE,
     })
 }
 

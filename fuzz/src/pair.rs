@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use arbitrary::{Result, Unstructured};
-use strait_core::node::{FrameMeta, PortEvent, PortState};
+use strait_core::node::{FrameMeta, Notice, PortEvent, PortState};
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room};
 use strait_node::{Gateway, NodeConfig, config_text};
@@ -46,6 +46,7 @@ impl End {
                 frame_octets_max: 1500,
                 block: Duration::ZERO,
                 latency: Duration::ZERO,
+                notice: Notice::NONE,
             };
             let input = Input::Port {
                 port: PortId(port as u8),

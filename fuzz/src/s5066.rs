@@ -1,6 +1,6 @@
 //! What a STANAG 5066 station hears.
 
-use strait_core::node::PortState;
+use strait_core::node::{Notice, PortState};
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Instant, Neighbours, Room};
 use strait_s5066::c_pdu::CPdu;
@@ -85,6 +85,11 @@ fn hear(bytes: &[u8], cut: usize) {
         frame_octets_max: 1 << 20,
         block: Duration::from_millis(480),
         latency: Duration::from_millis(482),
+        notice: Notice::of(
+            Duration::from_millis(200),
+            Duration::from_millis(300),
+            Duration::from_millis(20),
+        ),
     };
     station.set_up(now, state);
     // One that calls hears answers.
