@@ -42,17 +42,22 @@ pub fn delay_table(classes: &[ClassStats]) -> Table {
         .clone()
         .for_each(|class| table.push(row(class, &parts)));
     if table.rows.len() > 1 {
-        let mut all = ClassStats {
-            name: "all".into(),
-            ..ClassStats::default()
-        };
-        for class in active {
-            all.packets += class.packets;
-            all.parts.merge(&class.parts);
-        }
-        table.push(row(&all, &parts));
+        table.push(row(&together(classes), &parts));
     }
     table
+}
+
+/// All classes as one.
+fn together(classes: &[ClassStats]) -> ClassStats {
+    let mut all = ClassStats {
+        name: "all".into(),
+        ..ClassStats::default()
+    };
+    for class in classes {
+        all.packets += class.packets;
+        all.parts.merge(&class.parts);
+    }
+    all
 }
 
 /// The parts that took any time in any class.
@@ -89,8 +94,8 @@ fn row(class: &ClassStats, parts: &[DelayPart]) -> Vec<Cell> {
     cells
 }
 
-/// The same as bars for the page: the mean delay of each class of each variant, cut into its
-/// parts, all to one scale.
+/// The same as bars for the page: the mean delay of all packets of each variant, beside each
+/// other, then of each class where there are several; cut into its parts, all to one scale.
 pub(super) fn delay_bars(variants: &[(String, Vec<ClassStats>)]) -> String {
     let all: Vec<ClassStats> = variants
         .iter()
@@ -109,21 +114,31 @@ pub(super) fn delay_bars(variants: &[(String, Vec<ClassStats>)]) -> String {
     let mut html = String::from(
         "<div class=\"bars\" role=\"img\" aria-label=\"mean delay by class and part\">",
     );
+    let mut bar = |variant: &str, class: &ClassStats| {
+        let name = format!("{} · {}", variant, class.name);
+        let mean_s = mean_s(class);
+        let _ = write!(
+            html,
+            "<div class=\"bar-name\">{}</div><div class=\"bar\">",
+            escape(&name)
+        );
+        segments(class, mean_s / longest_s, &mut html);
+        let _ = write!(
+            html,
+            "</div><div class=\"bar-value\">{} s</div>",
+            significant(mean_s)
+        );
+    };
     for (variant, classes) in variants {
-        for class in classes.iter().filter(|class| class.packets > 0) {
-            let name = format!("{} · {}", variant, class.name);
-            let mean_s = mean_s(class);
-            let _ = write!(
-                html,
-                "<div class=\"bar-name\">{}</div><div class=\"bar\">",
-                escape(&name)
-            );
-            segments(class, mean_s / longest_s, &mut html);
-            let _ = write!(
-                html,
-                "</div><div class=\"bar-value\">{} s</div>",
-                significant(mean_s)
-            );
+        let all = together(classes);
+        if all.packets > 0 {
+            bar(variant, &all);
+        }
+    }
+    for (variant, classes) in variants {
+        let active = || classes.iter().filter(|class| class.packets > 0);
+        if active().count() > 1 {
+            active().for_each(|class| bar(variant, class));
         }
     }
     html.push_str("</div>");
@@ -200,14 +215,24 @@ all         20             0.5         10               9.7                 0.97
 
     #[test]
     fn bars_are_to_one_scale() {
-        let slow = ("fifo".to_string(), vec![class("<all>", 1, 900, 100)]);
-        let fast = ("strait".to_string(), vec![class("voice", 1, 0, 250)]);
-        let html = delay_bars(&[slow, fast]);
-        assert!(
-            html.contains("fifo · &lt;all&gt;") && !html.contains("<all>"),
-            "{html}"
-        );
-        for width in ["width:90.000%", "width:10.000%", "width:25.000%"] {
+        let slow = ("fifo".to_string(), vec![class("only", 1, 900, 100)]);
+        let classes = vec![class("<voice>", 3, 0, 750), class("bulk", 1, 0, 850)];
+        let html = delay_bars(&[slow, ("strait".to_string(), classes)]);
+        let names: Vec<&str> = html.split("bar-name\">").skip(1).collect();
+        let expected = [
+            "fifo · all",
+            "strait · all",
+            "strait · &lt;voice&gt;",
+            "strait · bulk",
+        ];
+        assert_eq!(names.len(), expected.len());
+        for (name, expected) in names.iter().zip(expected) {
+            assert!(name.starts_with(expected), "{name}");
+        }
+        // All of `strait`: 1600 over four packets.
+        for width in ["90.000%", "10.000%", "40.000%", "25.000%", "85.000%"] {
+            let width = format!("width:{width}");
+            let width = width.as_str();
             assert!(html.contains(width), "{width}: {html}");
         }
         assert_eq!(

@@ -66,10 +66,6 @@ pub(super) fn render(report: &Report) -> String {
         html.push_str("<h2>Checks</h2>\n");
         checks_html(&report.result.checks, &mut html);
     }
-    for table in &report.result.tables {
-        let _ = writeln!(html, "<h2>{}</h2>", escape(&table.id));
-        table_html(table, &mut html);
-    }
     if !charts.is_empty() {
         html.push_str(
             "<h2>Plots</h2>\n<p class=\"hint\">Drag over a plot to zoom all that share its axis, \
@@ -80,6 +76,10 @@ pub(super) fn render(report: &Report) -> String {
     }
     for figure in &report.figures {
         let _ = writeln!(html, "<figure>{}</figure>", figure.to_svg());
+    }
+    for table in &report.result.tables {
+        let _ = writeln!(html, "<h2>{}</h2>", escape(&table.id));
+        table_html(table, &mut html);
     }
     delays_html(report, &mut html);
     if !report.notes.is_empty() {

@@ -29,6 +29,8 @@ pub struct Marks {
     pub points: Vec<(f64, f64)>,
     /// Corners of the line; may be empty.
     pub line: Vec<(f64, f64)>,
+    /// Where an interval stands, its lower and its upper end; may be empty.
+    pub intervals: Vec<(f64, [f64; 2])>,
 }
 
 const WIDTH: f64 = 720.0;
@@ -39,9 +41,11 @@ const TOP: f64 = 40.0;
 const BOTTOM: f64 = 340.0;
 /// Points drawn of one set: more than can be told apart.
 const POINTS_MAX: usize = 2000;
-const COLOURS: [&str; 6] = [
-    "#3b74b9", "#c0504d", "#4f8f3a", "#8064a2", "#b8860b", "#2c8c99",
+const COLOURS: [&str; 8] = [
+    "#3b74b9", "#c0504d", "#4f8f3a", "#8064a2", "#b8860b", "#2c8c99", "#b8336a", "#5c5c5c",
 ];
+/// From one row of names to the next.
+const NAMES: f64 = 16.0;
 
 impl Figure {
     /// The picture as SVG. It begins at 0 both ways and ends above the largest value.
@@ -60,10 +64,14 @@ impl Figure {
         self.draw(&up)
     }
 
-    fn all(&self) -> impl Iterator<Item = &(f64, f64)> {
+    fn all(&self) -> impl Iterator<Item = (f64, f64)> {
         let each = self.marks.iter();
-        each.flat_map(|marks| marks.points.iter().chain(&marks.line))
-            .filter(|(x, y)| x.is_finite() && y.is_finite())
+        each.flat_map(|marks| {
+            let intervals = marks.intervals.iter();
+            let ends = intervals.flat_map(|(x, ends)| ends.map(|end| (*x, end)));
+            marks.points.iter().chain(&marks.line).copied().chain(ends)
+        })
+        .filter(|(x, y)| x.is_finite() && y.is_finite())
     }
 
     fn draw(&self, up: &Axis) -> String {
@@ -72,9 +80,10 @@ impl Figure {
             let x = LEFT + across.share(x) * (RIGHT - LEFT);
             (x, BOTTOM - up.share(y) * (BOTTOM - TOP))
         };
+        let (_, height) = self.names();
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             width=\"{WIDTH}\" height=\"{HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+             width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
              <title>{0}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
              <text x=\"{LEFT}\" y=\"24\" font-size=\"15\">{0}</text>\n",
             escape(&self.title)
@@ -88,6 +97,14 @@ impl Figure {
                     svg,
                     "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{colour}\" \
                      fill-opacity=\"0.5\"/>"
+                );
+            }
+            for (x, [low, high]) in &marks.intervals {
+                let ((x, low), (_, high)) = (place((*x, *low)), place((*x, *high)));
+                let _ = writeln!(
+                    svg,
+                    "<path d=\"M{x:.1} {low:.1} V{high:.1} m-3 0 h6 M{x:.1} {low:.1} m-3 0 h6\" \
+                     stroke=\"{colour}\"/>"
                 );
             }
             let corners = marks.line.iter().map(|corner| {
@@ -138,18 +155,34 @@ impl Figure {
         );
     }
 
+    /// Where the name of each of the marks begins, and how far down the last one goes.
+    fn names(&self) -> (Vec<(f64, f64)>, f64) {
+        let (mut x, mut y) = (LEFT, HEIGHT - 11.0);
+        let mut places = Vec::new();
+        for marks in &self.marks {
+            let width = 40.0 + 7.0 * marks.name.chars().count() as f64;
+            if x > LEFT && x + width > WIDTH {
+                (x, y) = (LEFT, y + NAMES);
+            }
+            places.push((x, y));
+            x += width;
+        }
+        (places, y + 11.0)
+    }
+
     fn legend(&self, svg: &mut String) {
-        let mut x = LEFT;
-        for (marks, colour) in self.marks.iter().zip(COLOURS.iter().cycle()) {
+        let (places, _) = self.names();
+        let colours = COLOURS.iter().cycle();
+        for ((marks, (x, y)), colour) in self.marks.iter().zip(places).zip(colours) {
             let _ = writeln!(
                 svg,
-                "<circle cx=\"{:.1}\" cy=\"389\" r=\"4\" fill=\"{colour}\"/>\
-                 <text x=\"{:.1}\" y=\"393\">{}</text>",
+                "<circle cx=\"{:.1}\" cy=\"{y:.0}\" r=\"4\" fill=\"{colour}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.0}\">{}</text>",
                 x + 4.0,
                 x + 14.0,
+                y + 4.0,
                 escape(&marks.name)
             );
-            x += 40.0 + 7.0 * marks.name.chars().count() as f64;
         }
     }
 }
@@ -193,10 +226,11 @@ impl Axis {
             None => value / self.end,
             Some(from) => (value / from).ln() / (self.end / from).ln(),
         };
-        if share.is_finite() {
-            share.clamp(0.0, 1.0)
-        } else {
+        // What has no upper end, such as an interval with runs that never ended, goes to the top.
+        if share.is_nan() {
             0.0
+        } else {
+            share.clamp(0.0, 1.0)
         }
     }
 
@@ -236,7 +270,14 @@ mod tests {
             assert!((tick - expected).abs() < 1e-6 * expected, "{tick}");
             assert!((axis.share(tick) - f64::from(share) / 4.0).abs() < 1e-9);
         }
-        assert!(axis.share(0.0).abs() < 1e-9 && (axis.share(1e9) - 1.0).abs() < 1e-9);
+        for (value, share) in [
+            (0.0, 0.0),
+            (1e9, 1.0),
+            (f64::INFINITY, 1.0),
+            (f64::NAN, 0.0),
+        ] {
+            assert!((axis.share(value) - share).abs() < 1e-9, "{value}");
+        }
     }
 
     #[test]
@@ -247,6 +288,7 @@ mod tests {
                 name: "\"c\" & d".into(),
                 points: vec![(0.0, 0.0), (7.0, 7.0), (3.5, f64::NAN)],
                 line: vec![(0.0, 7.0), (7.0, 0.0)],
+                intervals: vec![(3.5, [3.5, 7.0])],
             }],
             ..Figure::default()
         };
@@ -254,6 +296,7 @@ mod tests {
         assert!(svg.contains("<circle cx=\"70.0\" cy=\"340.0\""));
         assert!(svg.contains("<circle cx=\"700.0\" cy=\"40.0\""));
         assert!(svg.contains("points=\"70.0,40.0 700.0,340.0\""));
+        assert!(svg.contains("<path d=\"M385.0 190.0 V40.0"));
         assert!(svg.contains("a &lt;b&gt;") && svg.contains("&quot;c&quot; &amp; d"));
         assert_eq!(svg.matches("<circle").count(), 4);
     }

@@ -2,7 +2,8 @@
 //!
 //! A key is a path through the resolved scenario, with names in the place of numbers:
 //! `link.line.loss`, `node.a.port.line.segment`, `traffic.file.octets`, `duration`. `*` means every
-//! element of that name's kind. Keys of links and nodes are those of their own files.
+//! element of that name's kind. Keys of links and nodes are those of their own files. Keys joined by
+//! `+` change together: `link.line.baud + node.*.port.line.baud`.
 
 use serde::{Deserialize, Serialize};
 use strait_node::config_text::{ConfigError, nearest};
@@ -14,13 +15,14 @@ use crate::{Files, Loaded, Scenario};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AxisConfig {
-    /// What changes.
+    /// What changes: a key, or several joined by `+`.
     pub key: String,
-    /// The values: a list, or a text such as `"0..0.3/0.05"`.
+    /// The values: a list, or a text such as `"0..0.3/0.05"`. A list of lists has a value for each
+    /// of several keys.
     pub values: Value,
 }
 
-/// A key and the values that it takes.
+/// A key, or several joined by `+`, and the values that it takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// What changes.
@@ -87,10 +89,16 @@ impl Axis {
             axis: key.to_owned(),
             message,
         };
-        if key.is_empty() || key.split('.').any(str::is_empty) {
+        if keys_of(key).any(|key| key.split('.').any(str::is_empty)) {
             return Err(wrong(
                 "needs a key, such as link.line.loss or traffic.file.octets".into(),
             ));
+        }
+        let keys = keys_of(key).count();
+        if let Some(odd) = values.iter().find(|value| !fits(keys, value)) {
+            return Err(wrong(format!(
+                "`{odd}` isn't a value for each of its {keys} keys"
+            )));
         }
         if values.is_empty() || values.len() > VALUES_MAX {
             return Err(wrong(format!("needs 1 to {VALUES_MAX} values")));
@@ -100,6 +108,45 @@ impl Axis {
             values,
         })
     }
+}
+
+/// The keys that change together.
+fn keys_of(key: &str) -> impl Iterator<Item = &str> {
+    key.split('+').map(str::trim)
+}
+
+/// One value is for all keys together; a list, where there are several, has one for each.
+fn fits(keys: usize, value: &Value) -> bool {
+    let list = value.as_array().filter(|_| keys > 1);
+    list.is_none_or(|values| values.len() == keys)
+}
+
+/// Keys and values of one axis at a point.
+fn changes<'a>(key: &'a str, value: &'a Value) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let keys = keys_of(key).count();
+    let list = value.as_array().filter(|_| keys > 1);
+    let of = move |index: usize| list.map_or(Some(value), |values| values.get(index));
+    let keys = keys_of(key).enumerate();
+    keys.filter_map(move |(index, key)| Some((key, of(index)?)))
+}
+
+/// A value's number and its unit, which may be empty: `75 kbit/s`, `0.05`.
+pub fn number_of(value: &Value) -> Option<(f64, &str)> {
+    match value {
+        Value::Integer(number) => Some((*number as f64, "")),
+        Value::Float(number) => Some((*number, "")),
+        Value::String(text) => number_and_unit(text),
+        _ => None,
+    }
+}
+
+fn number_and_unit(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let digits = text
+        .find(|it: char| !it.is_ascii_digit() && !matches!(it, '.' | '-' | '+' | 'e'))
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at(digits);
+    Some((digits.parse().ok()?, unit.trim()))
 }
 
 /// Values separated by commas.
@@ -132,13 +179,8 @@ fn range(from: &str, rest: &str) -> Result<Vec<Value>, String> {
     let mut unit = "";
     let mut numbers = [0.0f64; 3];
     for (number, text) in numbers.iter_mut().zip([from, to, step]) {
-        let text = text.trim();
-        let digits = text
-            .find(|it: char| !it.is_ascii_digit() && !matches!(it, '.' | '-' | '+' | 'e'))
-            .unwrap_or(text.len());
-        let (digits, found) = text.split_at(digits);
-        *number = digits.parse().map_err(|_| form())?;
-        let found = found.trim();
+        let (parsed, found) = number_and_unit(text).ok_or_else(form)?;
+        *number = parsed;
         if !found.is_empty() && !unit.is_empty() && found != unit {
             return Err(format!("has two units, `{unit}` and `{found}`"));
         }
@@ -223,7 +265,7 @@ impl Loaded {
         own.scenario.axes.clear();
         let table: Result<Table, _> = own.resolved_text().parse();
         let mut document = table.map_err(|error| ConfigError::of_file(&file, error.to_string()))?;
-        for (key, value) in point {
+        for (key, value) in point.iter().flat_map(|(key, value)| changes(key, value)) {
             let path = full_path(key);
             set_in(&mut document, &path, value)
                 .map_err(|message| ConfigError::of_file(&file, format!("{key}: {message}")))?;
@@ -352,6 +394,8 @@ mod tests {
             ("a=1..2/-1", "no steps"),
             ("a=0..1/0.00001", "more than"),
             ("a=1 ms..2 s/1", "two units"),
+            ("a+=1", "needs a key"),
+            ("a + b=[1, 2, 3]", "each of its 2 keys"),
         ] {
             let message = Axis::parse(text).unwrap_err().to_string();
             assert!(message.contains(reason), "{text}: {message}");
@@ -432,6 +476,33 @@ mod tests {
         let mut own = loaded();
         own.scenario.axes.clear();
         assert_eq!(same.scenario.traffic, own.scenario.traffic);
+    }
+
+    #[test]
+    fn joined_keys_change_together() {
+        let both = at("link.line.loss + traffic.ping.loss", 0.25);
+        assert!(both.unwrap_err().to_string().contains("traffic.ping.loss"));
+        let both = at("duration+traffic.ping.period", "3 s").unwrap();
+        assert_eq!(both.scenario.duration.0.as_millis(), 3000);
+        let one = at("traffic.ping.period", "3 s").unwrap();
+        assert_eq!(both.scenario.traffic, one.scenario.traffic);
+        let each = Axis::parse("duration + traffic.ping.period=[\"9 s\", \"3 s\"]").unwrap();
+        let each = loaded().at(&points(&[each]).unwrap()[0]).unwrap();
+        assert_eq!(each.scenario.duration.0.as_millis(), 9000);
+        assert_eq!(each.scenario.traffic, one.scenario.traffic);
+    }
+
+    #[test]
+    fn numbers_are_told_from_their_units() {
+        for (value, expected) in [
+            (Value::from("75 kbit/s"), Some((75.0, "kbit/s"))),
+            (Value::from("1e3"), Some((1000.0, ""))),
+            (Value::from(9600), Some((9600.0, ""))),
+            (Value::from("adapter"), None),
+            (Value::from(true), None),
+        ] {
+            assert_eq!(number_of(&value), expected, "{value}");
+        }
     }
 
     #[test]

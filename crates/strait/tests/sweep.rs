@@ -129,3 +129,39 @@ fn what_cannot_be_is_told_with_the_remedy() {
         assert!(told.contains(reason), "{args:?}: {told}");
     }
 }
+
+#[test]
+fn a_serial_rate_is_swept_with_the_ports_at_both_ends_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (csv, page) = (file("runs.csv"), file("page.html"));
+    let scenario = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/lab/serial-9600.toml"
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_strait"))
+        .args(["sweep", scenario, "--seeds", "2", "--metric", "web.time_s"])
+        .args(["--set", "link.*.baud+node.*.port.line.baud=9600,19200"])
+        .args(["--set", "traffic.web.octets=1 kB,2 kB"])
+        .args(["--csv", &csv, "--report", &page, "--json"])
+        .output()
+        .unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaints}");
+    let means = means(&serde_json::from_slice(&output.stdout).unwrap());
+    let (slow, fast) = means.split_at(means.len() / 2);
+    for (slow, fast) in slow.iter().zip(fast) {
+        assert!(*slow > 1.7 * fast, "half the rate: {means:?}");
+    }
+    let text = fs::read_to_string(csv).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "link.*.baud+node.*.port.line.baud,traffic.web.octets [kB],variant,seed,web.time_s"
+    );
+    assert!(lines.next().unwrap().starts_with("9600,1,"), "{text}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("web.time_s: mean and 95 % interval"));
+    // Two lines of two points each, and their names.
+    assert_eq!(page.matches("<circle").count(), 2 * (2 + 1), "{page}");
+}

@@ -487,7 +487,7 @@ impl SetUp for HbhStudy {
         let all = all.flatten().cloned().collect();
         measured.parts.insert("runs", all);
         if asked.figures {
-            measured.figures = figures::all(self, &measured.parts);
+            measured.figures = figures::all(&measured.parts);
         }
         if let Some(off_grid) = &self.off_grid {
             off_grid.run(asked, &mut measured)?;

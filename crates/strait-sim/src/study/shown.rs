@@ -63,6 +63,14 @@ impl Row {
         }
     }
 
+    /// Ends of the 95 % interval of its median.
+    pub(super) fn median_interval(&self, name: &str) -> Option<[f64; 2]> {
+        match self.find(name)? {
+            Entry::Numbers(numbers) => median_interval(numbers),
+            _ => None,
+        }
+    }
+
     /// A word.
     pub(super) fn word(&self, name: &str) -> Option<&str> {
         match self.find(name)? {

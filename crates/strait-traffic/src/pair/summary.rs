@@ -260,6 +260,7 @@ impl PairSummary {
             name: name.to_owned(),
             points: self.pairs.clone(),
             line: line.map_or_else(Vec::new, Vec::from),
+            ..Marks::default()
         }
     }
 }

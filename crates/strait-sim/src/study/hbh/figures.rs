@@ -3,17 +3,19 @@
 use strait_report::scatter::{Figure, Marks};
 
 use super::super::shown::{Parts, Row};
-use super::HbhStudy;
+
+/// Where it stands, and its ends.
+type Interval = (f64, [f64; 2]);
 
 /// All of them, as SVG by file name. Times go up by powers of ten.
-pub(super) fn all(study: &HbhStudy, parts: &Parts) -> Vec<(String, String)> {
+pub(super) fn all(parts: &Parts) -> Vec<(String, String)> {
     let rows = |part: &str| parts.get(part).map_or(&[][..], Vec::as_slice);
     let (seconds, frames) = ("time to the last octet [s]", "frames on all links");
     let over_losses = |of: &str, up: &str| Figure {
         title: format!("{up}, median, against loss"),
         across: "loss of each link, each way [%]".into(),
         up: up.into(),
-        marks: losses(study, rows("cells"), of),
+        marks: losses(rows("cells"), of),
     };
     let over_values = |part: &str, title: &str, across: &str, of: &str, up: &str| Figure {
         title: title.into(),
@@ -40,18 +42,17 @@ pub(super) fn all(study: &HbhStudy, parts: &Parts) -> Vec<(String, String)> {
     named.into()
 }
 
-/// Medians over the losses of all columns with the published format's endpoint, without what never
-/// arrived: what was sent until the end of the run means nothing.
-fn losses(study: &HbhStudy, rows: &[Row], of: &str) -> Vec<Marks> {
-    let mut columns = study.columns.iter();
-    let swept = columns.find(|it| it.name == study.sweep.column);
-    let endpoint = swept.map(|column| column.endpoint.as_str());
-    let shown = rows.iter().filter(|row| row.word("endpoint") == endpoint);
-    lines(shown.filter_map(|row| {
+/// Medians over the losses of all columns, and their intervals, without what never arrived: what was
+/// sent until the end of the run means nothing.
+fn losses(rows: &[Row], of: &str) -> Vec<Marks> {
+    let named = rows.iter().filter_map(|row| {
         row.median("time_s")?;
-        let corner = (row.median("loss")? * 100.0, row.median(of)?);
-        Some((row.word("column")?.to_owned(), vec![corner]))
-    }))
+        let at = row.median("loss")? * 100.0;
+        let interval = row.median_interval(of).map(|ends| (at, ends));
+        let corner = (at, row.median(of)?);
+        Some((row.word("column")?.to_owned(), vec![corner], interval))
+    });
+    lines(named)
 }
 
 /// Medians over the values of one parameter, a line for each loss and way. What has no place across
@@ -66,22 +67,25 @@ fn values(rows: &[Row], of: &str) -> Vec<Marks> {
             Some(at) => vec![(at, median)],
             None => vec![(0.0, median), (end, median)],
         };
-        Some((name, corners))
+        let interval = row.median("value").zip(row.median_interval(of));
+        Some((name, corners, interval))
     }))
 }
 
-/// Corners by the names of their lines.
-fn lines(named: impl Iterator<Item = (String, Vec<(f64, f64)>)>) -> Vec<Marks> {
+/// Corners and intervals by the names of their lines.
+fn lines(named: impl Iterator<Item = (String, Vec<(f64, f64)>, Option<Interval>)>) -> Vec<Marks> {
     let mut marks: Vec<Marks> = Vec::new();
-    for (name, line) in named {
-        match marks.iter_mut().find(|it| it.name == name) {
-            Some(known) => known.line.extend(line),
-            None => marks.push(Marks {
+    for (name, line, interval) in named {
+        let known = marks.iter().position(|it| it.name == name);
+        let index = known.unwrap_or_else(|| {
+            marks.push(Marks {
                 name,
-                line,
                 ..Marks::default()
-            }),
-        }
+            });
+            marks.len() - 1
+        });
+        marks[index].line.extend(line);
+        marks[index].intervals.extend(interval);
     }
     marks
 }

@@ -71,6 +71,7 @@ fn ping(rows: &Rows<'_>) -> Figure {
             },
             points,
             line,
+            ..Marks::default()
         }
     });
     Figure {

@@ -1,5 +1,6 @@
 //! A scenario at many points.
 
+mod page;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use anyhow::{Context, bail};
 use strait_core::hash::RunHash;
 use strait_report::estimate::{mean_interval, percentile};
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
-use strait_scenario::sweep::{Axis, Point, points};
+use strait_scenario::sweep::{Axis, Point, number_of, points};
 use strait_scenario::{Loaded, Scenario, unit_of};
 use strait_sim::sweep::{Job, Measured};
 use strait_wire::hash::hash64;
@@ -26,11 +27,12 @@ use crate::exit::BadInput;
 #[command(
     after_help = "An axis is a key and its values. A key is a path through the scenario with names:\n\
                   link.NAME.KEY of a link file, node.NAME.KEY of a node file, traffic.NAME.KEY,\n\
-                  duration; * stands for every name. Values are separated by commas, or\n\
-                  FROM..TO/STEP.\n\n\
+                  duration; * stands for every name. Keys joined by + change together. Values are\n\
+                  separated by commas, or FROM..TO/STEP.\n\n\
                   Examples:\n  strait sweep chain.toml --set 'link.*.loss=0..0.3/0.05' --seeds 20\n  \
                   strait sweep chain.toml --set link.l3.rate=75kbit/s,300kbit/s --metric file.time_s\n  \
-                  strait sweep chain.toml --store results.jsonl --csv runs.csv     goes on where it was"
+                  strait sweep chain.toml --store results.jsonl --csv runs.csv     goes on where it was\n  \
+                  strait sweep serial.toml --set 'link.*.baud+node.*.port.line.baud=9600,19200' --report out.html"
 )]
 pub(crate) struct Args {
     /// The scenario file.
@@ -53,6 +55,10 @@ pub(crate) struct Args {
     /// Write every run's metrics, a row each, into this file.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write one HTML file that needs nothing else: a plot of each metric with its intervals, the
+    /// table, the configuration.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Threads; as many as the machine has if absent.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -117,6 +123,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Some(0.0),
         )],
     };
+    if let Some(path) = &args.report {
+        let page = page::report(&loaded, &axes, &entries, &wanted, &result);
+        std::fs::write(path, page.to_html())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(crate::output::result(&result, args.json, args.strict))
 }
 
@@ -242,19 +253,34 @@ fn wanted(args: &Args, entries: &[Entry<'_>]) -> anyhow::Result<Vec<String>> {
     Ok(args.metrics.clone())
 }
 
-/// A text without quotes, a number as such.
-fn cell(value: &Value) -> Cell {
-    match value {
-        Value::String(text) => text.as_str().into(),
-        Value::Integer(number) => (*number as f64).into(),
-        Value::Float(number) => (*number).into(),
-        other => other.to_string().into(),
+/// The unit that all values of an axis have, where all are numbers: it goes to the axis's heading.
+fn unit(axis: &Axis) -> Option<&str> {
+    let mut units = axis.values.iter().map(|value| Some(number_of(value)?.1));
+    let first = units.next()??;
+    units.all(|unit| unit == Some(first)).then_some(first)
+}
+
+/// A number as such where its axis has a unit, else a text without quotes.
+fn cell(axis: &Axis, value: &Value) -> Cell {
+    match (number_of(value), value) {
+        (Some((number, _)), _) if unit(axis).is_some() => number.into(),
+        (_, Value::String(text)) => text.as_str().into(),
+        (_, other) => other.to_string().into(),
+    }
+}
+
+impl Place {
+    /// Its value of each axis.
+    fn cells<'a>(&'a self, axes: &'a [Axis]) -> impl Iterator<Item = Cell> + 'a {
+        let values = axes.iter().zip(&self.point);
+        values.map(|(axis, (_, value))| cell(axis, value))
     }
 }
 
 /// A row for each point, variant and metric.
 fn table(axes: &[Axis], entries: &[Entry<'_>], wanted: &[String]) -> Table {
-    let mut columns: Vec<Column> = axes.iter().map(|axis| Column::new(&axis.key, "")).collect();
+    let column = |axis: &Axis| Column::new(&axis.key, unit(axis).unwrap_or_default());
+    let mut columns: Vec<Column> = axes.iter().map(column).collect();
     let more = [
         "variant", "metric", "unit", "runs", "share", "mean", "±", "median", "least", "greatest",
     ];
@@ -268,7 +294,7 @@ fn table(axes: &[Axis], entries: &[Entry<'_>], wanted: &[String]) -> Table {
             let values = runs.iter().filter_map(|it| it.measured.metrics.get(name));
             let values: Vec<f64> = values.copied().collect();
             let interval = mean_interval(&values);
-            let mut row: Vec<Cell> = first.place.point.iter().map(|it| cell(&it.1)).collect();
+            let mut row: Vec<Cell> = first.place.cells(axes).collect();
             row.extend([
                 first.variant.into(),
                 name.as_str().into(),
@@ -296,13 +322,13 @@ fn write_csv(
 ) -> anyhow::Result<()> {
     let open = || format!("cannot write {}", path.display());
     let mut file = csv::Writer::from_path(path).with_context(open)?;
-    let mut head: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
-    head.extend(["variant", "seed"]);
-    head.extend(wanted.iter().map(String::as_str));
+    let mut head: Vec<String> = axes.iter().map(heading).collect();
+    head.extend(["variant", "seed"].map(String::from));
+    head.extend(wanted.iter().cloned());
     file.write_record(&head).with_context(open)?;
     for entry in entries {
         let metrics: &BTreeMap<String, f64> = &entry.measured.metrics;
-        let mut row: Vec<String> = entry.place.point.iter().map(|it| plain(&it.1)).collect();
+        let mut row: Vec<String> = entry.place.cells(axes).map(plain).collect();
         row.extend([entry.variant.to_owned(), entry.seed.to_string()]);
         let values = wanted.iter().map(|name| metrics.get(name));
         row.extend(values.map(|value| value.map_or_else(String::new, f64::to_string)));
@@ -311,10 +337,19 @@ fn write_csv(
     file.flush().with_context(open)
 }
 
-/// A value as a person writes it.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+/// An axis's name with its unit, as in `link.l3.rate [kbit/s]`.
+fn heading(axis: &Axis) -> String {
+    match unit(axis) {
+        Some("") | None => axis.key.clone(),
+        Some(unit) => format!("{} [{unit}]", axis.key),
+    }
+}
+
+/// A cell as a file of comma separated values has it.
+fn plain(cell: Cell) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Text(text) => text,
+        Cell::Number(number) => number.to_string(),
     }
 }
