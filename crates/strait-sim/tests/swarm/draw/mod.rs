@@ -47,9 +47,9 @@ pub(crate) struct Drawn {
     pub(crate) weak: bool,
     /// A link that isn't made reliable doubles frames.
     pub(crate) doubles: bool,
-    /// Packets that neighbours may send again to the next life of a gateway with reliable hops,
-    /// which had handed them on and not acknowledged them when it was killed: a window of each
-    /// neighbour's for each kill.
+    /// Packets that neighbours may send again to the next life of a gateway with reliable hops or
+    /// repaired lines, which had handed them on and not acknowledged them when it was killed: a
+    /// window of each neighbour's for each kill.
     pub(crate) resent_max: u64,
 }
 
@@ -118,6 +118,9 @@ const COMPRESSIONS: &[&str] = &[
     "compression = \"rohc\"\nremember_flows = true\npayload = \"deflate\"\n",
     "payload = \"deflate\"\n",
 ];
+
+/// Numbered segments that a repaired line may have unacknowledged, and so packets at most.
+const REPAIRED_MAX: u64 = 120;
 
 /// Draws the scenario of a seed.
 pub(crate) fn draw(seed: u64) -> Drawn {
@@ -192,12 +195,17 @@ impl Draw {
             .edges
             .iter()
             .filter(|edge| edge.a == node || edge.b == node);
-        let hops = own.filter(|edge| edge.profile == "hbh");
         let window = |edge: &Edge| {
+            if edge.serial && matches!(edge.profile, "adapter" | "segments") {
+                return REPAIRED_MAX;
+            }
+            if edge.profile != "hbh" {
+                return 0;
+            }
             let [least, most] = [Settings::WINDOW_NARROW, Settings::WINDOW_MAX].map(u64::from);
             (edge.rate_bit_s * 3 / (8 * 64)).clamp(least, most)
         };
-        hops.map(window).sum()
+        own.map(window).sum()
     }
 
     fn below(&mut self, bound: u64) -> u64 {
