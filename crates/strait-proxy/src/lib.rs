@@ -15,8 +15,10 @@ pub mod codec;
 mod flights;
 mod greeting;
 mod ranges;
+mod receipts;
 mod rtt;
 mod session;
+mod silence;
 mod stream;
 
 pub use codec::{Ends, Key};

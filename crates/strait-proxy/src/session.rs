@@ -4,6 +4,9 @@
 //! nobody who doesn't hear the other's words can say a word in its name. A token that the other
 //! side has changed means that it began anew, and ends every stream.
 //!
+//! **Silence.** When nothing is heard for long the other side counts as lost: streams that it hasn't
+//! accepted end, and whoever drives the session opens no others until something is heard again.
+//!
 //! **Repairs.** Datagrams are numbered. What was in one that is lost goes again in another. One is
 //! lost when three behind it have arrived that had its code point (different ones may overtake each
 //! other), or when nothing is heard for so long that an answer should have come; then one small
@@ -28,13 +31,12 @@ use crate::codec::{
 };
 use crate::flights::{Flights, Said, Told};
 use crate::greeting::{Greeting, News};
-use crate::ranges::Ranges;
+use crate::receipts::{Openings, Receipts};
+use crate::silence::{Silence, Stage};
 use crate::stream::{Open, Stream, Word};
 
 /// What may be sent on a new stream before the other side says a word.
 const FIRST_CREDIT: u64 = 16 * 1024;
-/// An acknowledgement waits so long for something to go with.
-const ACK_DELAY: Duration = Duration::from_millis(200);
 /// A stream that has waited so long goes before those that had less.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Octets of a datagram that asks whether the way is there.
@@ -47,13 +49,12 @@ const LENGTH_OCTETS: usize = 2;
 const PIECE_OCTETS_MIN: usize = 32;
 /// Streams of the other side that have no connection yet.
 const HALF_OPEN_MAX: usize = 256;
-/// Ranges of numbers that are remembered as received. One below them is taken for lost.
-const RECEIVED_RANGES_MAX: usize = codec::ACK_RANGES_MAX;
 
 /// Errors of Linux.
 const TRY_AGAIN: u16 = 11;
 const PROTOCOL: u16 = 71;
 const CONNECTION_RESET: u16 = 104;
+const TIMED_OUT: u16 = 110;
 
 /// What a session goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,8 @@ pub enum Event {
     Ready(Key),
     /// A stream is no more.
     Reset(Key, u16),
+    /// A stream is no more, as the other side is silent and hasn't accepted it.
+    Lost(Key),
 }
 
 /// Why a stream can't be opened.
@@ -98,14 +101,10 @@ pub struct Session {
     streams: BTreeMap<Key, Stream>,
     /// The number of our next stream.
     next: u32,
-    /// Of theirs, the number after the highest that was opened, and those below it that weren't.
-    expected: u32,
-    missing: BTreeSet<u32>,
+    openings: Openings,
     flights: Flights,
-    received: Ranges,
-    /// When what was received is to be acknowledged, with which code point.
-    ack_at: Option<Instant>,
-    ack_dscp: u8,
+    receipts: Receipts,
+    silence: Silence,
     /// Octets that may come, of all streams.
     granted: u64,
     events: VecDeque<Event>,
@@ -120,12 +119,10 @@ impl Session {
             settings,
             streams: BTreeMap::new(),
             next: 0,
-            expected: 0,
-            missing: BTreeSet::new(),
+            openings: Openings::default(),
             flights: Flights::default(),
-            received: Ranges::default(),
-            ack_at: None,
-            ack_dscp: 0,
+            receipts: Receipts::default(),
+            silence: Silence::default(),
             granted: 0,
             events: VecDeque::new(),
             stats: SessionStats::default(),
@@ -142,9 +139,13 @@ impl Session {
         &self.stats
     }
 
-    /// Whether the other side has been heard.
-    pub const fn is_known(&self) -> bool {
+    const fn is_known(&self) -> bool {
         self.greeting.peer().is_some()
+    }
+
+    /// Whether the other side has been heard, and isn't lost.
+    pub const fn is_there(&self) -> bool {
+        self.is_known() && !self.silence.is_long()
     }
 
     /// Tells the other side that this one is there, which ends what it had with an earlier one.
@@ -168,6 +169,7 @@ impl Session {
         let mut stream = Stream::new(now, open, FIRST_CREDIT);
         stream.opening = Word::Due;
         self.add(key, stream);
+        self.silence.begin(now);
         if !self.is_known() {
             self.greet(now);
         }
@@ -276,33 +278,65 @@ impl Session {
 
     /// When there is something to do by itself.
     pub fn wake(&self) -> Option<Instant> {
-        let silence = self.flights.wake(self.settings.patience);
-        let all = [self.greeting.wake(), self.ack_at, silence];
-        all.into_iter().flatten().min()
+        let answer = self.flights.wake(self.settings.patience);
+        let all = [self.greeting.wake(), self.receipts.due(), answer];
+        all.into_iter().flatten().chain(self.wake_silent()).min()
+    }
+
+    /// The same where nothing can be heard.
+    pub fn wake_silent(&self) -> Option<Instant> {
+        let patience = self.flights.patience(self.settings.patience);
+        self.silence.wake(patience)
     }
 
     /// Nothing could be heard before now.
-    pub const fn wait(&mut self, now: Instant) {
+    pub fn wait(&mut self, now: Instant) {
         self.flights.wait(now);
+        self.silence.end();
+        if !self.flights.is_empty() {
+            self.silence.begin(now);
+        }
     }
 
     /// Takes what hasn't been answered for lost.
     pub fn tend(&mut self, now: Instant) {
         let told = self.flights.tend(now, self.settings.patience);
         self.learn(told);
+        self.tend_silence(now);
+    }
+
+    /// Nothing can be heard.
+    pub fn tend_silent(&mut self, now: Instant) {
+        self.silence.begin(now);
+        self.tend_silence(now);
+    }
+
+    fn tend_silence(&mut self, now: Instant) {
+        let patience = self.flights.patience(self.settings.patience);
+        let Some(stage) = self.silence.tend(now, patience) else {
+            return;
+        };
+        for key in self.streams.keys().copied().collect::<Vec<_>>() {
+            let waits = self.streams.get(&key).is_some_and(|it| !it.accepted);
+            if stage == Stage::Over {
+                self.end(key, TIMED_OUT, ResetCause::Far, true);
+            } else if key.ours && waits && self.end(key, TIMED_OUT, ResetCause::Peer, true) {
+                self.events.push_back(Event::Lost(key));
+            }
+        }
     }
 
     /// The code points of which there is something to send now.
     pub fn wants(&self, now: Instant) -> BTreeSet<u8> {
         let mut all = BTreeSet::new();
         if self.greeting.is_due(now) {
-            all.insert(self.ack_dscp);
+            all.insert(self.receipts.dscp());
         }
         if !self.is_known() {
             return all;
         }
-        if self.ack_at.is_some_and(|at| at <= now) {
-            all.insert(self.ack_dscp);
+        if self.receipts.is_due(now) {
+            all.insert(self.receipts.dscp());
         }
         if self.flights.may_go() {
             let fresh = self.flights.has_room();
@@ -327,15 +361,13 @@ impl Session {
             false => octets_max,
         };
         let mut body = Vec::new();
-        if self.ack_at.is_some() {
-            let ranges = self.received.iter().rev().map(|(from, to)| (from, to - 1));
-            let most = if asks {
-                PROBE_RANGES
-            } else {
-                codec::ACK_RANGES_MAX
-            };
-            let ranges: Vec<_> = ranges.take(most).collect();
-            write_item(&Item::Ack(ranges), &mut body);
+        let ranges = if asks {
+            PROBE_RANGES
+        } else {
+            codec::ACK_RANGES_MAX
+        };
+        if let Some(ack) = self.receipts.item(ranges) {
+            write_item(&ack, &mut body);
         }
         let mut said = Vec::new();
         if self.flights.may_go() {
@@ -343,15 +375,16 @@ impl Session {
             self.say_data(now, dscp, octets_max, &mut body, &mut said);
         }
         let answers = said.is_empty();
-        if answers && self.ack_at.is_none_or(|at| at > now) {
+        if answers && !self.receipts.is_due(now) {
             return None;
         }
-        self.ack_at = None;
+        self.receipts.said();
         let number = (!answers).then_some(self.flights.next());
         let mut bytes = Vec::new();
         write_head(Head::Items { to, number }, &mut bytes);
         bytes.append(&mut body);
         if !answers {
+            self.silence.begin(now);
             self.flights.send(now, dscp, bytes.len(), said);
         }
         Some(self.count(bytes))
@@ -469,6 +502,7 @@ impl Session {
         match head {
             Head::Hello { to, from, first } => match self.greeting.hear(now, to, from) {
                 News::Nothing => {}
+                News::Again => self.silence.end(),
                 News::There => self.begin(first),
                 News::Anew => self.begin_anew(first),
             },
@@ -483,11 +517,10 @@ impl Session {
 
     /// The other side is there, with nothing from before.
     fn begin(&mut self, first: u32) {
-        self.expected = first;
-        self.missing.clear();
-        self.received.clear();
+        self.openings.begin(first);
+        self.receipts.clear();
         self.flights.clear();
-        self.ack_at = None;
+        self.silence.end();
     }
 
     /// The other side isn't the one that it was.
@@ -521,22 +554,12 @@ impl Session {
             .inspect_err(|_| self.stats.malformed += 1)?;
         self.stats.datagrams_in += 1;
         if let Some(number) = number {
-            let below = self.received.first().is_some_and(|(from, _)| number < from);
-            let forgotten = below && self.received.len() >= RECEIVED_RANGES_MAX;
-            if unready || forgotten {
+            if unready || self.receipts.is_forgotten(number) {
                 return Ok(());
             }
-            self.ack_dscp = dscp;
-            let gap = self.received.last().is_some_and(|(_, to)| to != number);
-            let at = if gap { now } else { now + ACK_DELAY };
-            self.ack_at = Some(self.ack_at.map_or(at, |before| before.min(at)));
-            if self.received.contains(number) {
+            if !self.receipts.take(now, dscp, number) {
                 self.stats.duplicates += 1;
                 return Ok(());
-            }
-            self.received.insert(number, number + 1);
-            if self.received.len() > RECEIVED_RANGES_MAX {
-                self.received.pop_first();
             }
         }
         let mut items = items;
@@ -564,7 +587,7 @@ impl Session {
                 Item::Data { key, .. } | Item::Credit { key, .. } => key,
                 Item::Accept { .. } | Item::Ack(_) => continue,
             };
-            let unknown = key.n >= self.expected || self.missing.contains(&key.n);
+            let unknown = self.openings.is_unknown(key.n);
             unready |= key.ours && unknown && !opened.contains(&key.n);
         }
         Ok(unready)
@@ -572,9 +595,8 @@ impl Session {
 
     /// Whether there is place for a stream of theirs with this number, and for all before it.
     fn may_open(&self, n: u32) -> bool {
-        let gap = n.saturating_sub(self.expected) as usize;
         let most = self.settings.streams_max;
-        self.missing.len() + gap <= most && self.streams.len() < 3 * most
+        self.openings.has_room(n, most) && self.streams.len() < 3 * most
     }
 
     fn hear_item(&mut self, now: Instant, item: Item<'_>) {
@@ -609,31 +631,25 @@ impl Session {
             Item::Reset { key, error } => {
                 let key = mine(key);
                 if !key.ours {
-                    self.note_opened(key.n);
+                    self.openings.take(key.n);
                 }
                 self.end(key, error, ResetCause::Far, false);
                 self.forget(key);
             }
             Item::Ack(ranges) => {
                 let told = self.flights.hear(now, &ranges);
+                // Who only speaks, and doesn't hear, is silent as well.
+                if told.answers {
+                    self.silence.end();
+                }
                 self.learn(told);
             }
         }
     }
 
-    /// A stream of theirs has been opened; false if that was known.
-    fn note_opened(&mut self, n: u32) -> bool {
-        if n < self.expected {
-            return self.missing.remove(&n);
-        }
-        self.missing.extend(self.expected..n);
-        self.expected = n.saturating_add(1);
-        true
-    }
-
     fn hear_open(&mut self, now: Instant, n: u32, open: Open) {
         let key = Key { ours: false, n };
-        if !self.note_opened(n) || self.streams.contains_key(&key) {
+        if !self.openings.take(n) || self.streams.contains_key(&key) {
             return;
         }
         let theirs = || self.streams.iter().filter(|(key, _)| !key.ours);
@@ -662,7 +678,9 @@ impl Session {
                 self.events.push_back(Event::Ready(key));
             }
             // It isn't what it agreed to be.
-            None => self.end(key, PROTOCOL, ResetCause::Far, true),
+            None => {
+                self.end(key, PROTOCOL, ResetCause::Far, true);
+            }
         }
     }
 
@@ -705,16 +723,17 @@ impl Session {
         }
     }
 
-    fn end(&mut self, key: Key, error: u16, cause: ResetCause, tell: bool) {
+    /// Ends a stream; false if it had ended.
+    fn end(&mut self, key: Key, error: u16, cause: ResetCause, tell: bool) -> bool {
         let Some(stream) = self.streams.get_mut(&key) else {
-            return;
+            return false;
         };
         if stream.reset.is_some() {
             // Both ended it: nobody waits to be told.
             if !tell {
                 stream.resetting = Word::Known;
             }
-            return;
+            return false;
         }
         self.stats.streams.reset(cause, stream.held());
         self.granted -= stream.inbound.granted();
@@ -722,6 +741,7 @@ impl Session {
         if cause != ResetCause::Peer {
             self.events.push_back(Event::Reset(key, error));
         }
+        true
     }
 
     /// Forgets a stream of which nothing is left.

@@ -191,7 +191,7 @@ fn a_stream_that_ends_before_it_was_heard_of_leaves_no_gap() {
         it.sides[1].read(Key { ours: false, n: 1 }, 9) == b"x"
     });
     pair.run(100);
-    assert!(pair.sides[1].missing.is_empty());
+    assert!(!pair.sides[1].openings.has_gaps());
     assert!(!pair.sides[0].streams.contains_key(&first));
 }
 
@@ -378,6 +378,88 @@ fn after_an_outage_of_a_minute_the_stream_goes_on_within_two_seconds() {
     let before = pair.sides[1].stats().streams.taken;
     pair.until("goes on", |it| it.sides[1].stats().streams.taken > before);
     assert!(pair.now.since(healed) < Duration::from_secs(2));
+}
+
+#[test]
+fn a_partner_is_there_from_its_first_word_until_it_is_silent_for_long() {
+    let mut pair = Pair::new(1, [0; 3]);
+    assert!(!pair.sides[0].is_there());
+    pair.sides[0].greet(pair.now);
+    pair.until("there", |it| it.sides[0].is_there());
+    // Nothing is missed as long as nothing was asked.
+    pair.run(10_000);
+    assert!(pair.sides[0].is_there());
+    let old = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    let far = pair.opened().unwrap();
+    pair.sides[1].accept(far);
+    pair.until("accepted", |it| {
+        it.events[0].contains(&Event::Accepted(old))
+    });
+    pair.run(100);
+    pair.cut = true;
+    pair.way.clear();
+    let since = pair.now;
+    let new = pair.sides[0].open(pair.now, open(2)).unwrap();
+    let lost = Event::Lost(new);
+    pair.until("lost", |it| it.events[0].contains(&lost));
+    let after = pair.now.since(since).as_millis();
+    assert!((31_000..33_000).contains(&after), "{after} ms");
+    assert!(!pair.sides[0].is_there());
+    // What was accepted goes on, and there is somebody again with the first answer.
+    pair.cut = false;
+    pair.until("there again", |it| it.sides[0].is_there());
+    pair.sides[0].write(pair.now, old, b"still");
+    pair.until("read", |it| it.sides[1].read(far, 9) == b"still");
+    let told = |event: &&Event| matches!(event, Event::Lost(_) | Event::Reset(..));
+    assert_eq!(pair.events[0].iter().filter(told).count(), 1);
+}
+
+#[test]
+fn after_a_quarter_of_an_hour_of_silence_all_streams_end() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    let far = pair.opened().unwrap();
+    pair.sides[1].accept(far);
+    pair.until("accepted", |it| {
+        it.events[0].contains(&Event::Accepted(key))
+    });
+    pair.run(100);
+    pair.cut = true;
+    pair.way.clear();
+    let sent = pair.sides[0].stats().datagrams_out;
+    pair.sides[0].write(pair.now, key, b"x");
+    pair.run(89_900);
+    assert_eq!(pair.events[0].last(), Some(&Event::Ready(key)));
+    pair.run(200);
+    assert!(pair.events[0].contains(&Event::Reset(key, TIMED_OUT)));
+    // It asks ever less often.
+    let asked = pair.sides[0].stats().datagrams_out - sent;
+    assert!((200..260).contains(&asked), "{asked}");
+    // The other side hears of it when it can.
+    pair.cut = false;
+    let told = Event::Reset(far, TIMED_OUT);
+    pair.until("told", |it| it.events[1].contains(&told));
+}
+
+#[test]
+fn who_speaks_and_does_not_hear_is_silent() {
+    let mut pair = Pair::new(1, [0; 3]);
+    pair.sides[0].greet(pair.now);
+    pair.until("both there", |it| it.sides.iter().all(Session::is_there));
+    pair.run(100);
+    pair.sides[0].open(pair.now, open(1)).unwrap();
+    // What the first side sends goes astray, and what comes to it doesn't.
+    for n in 0..3400 {
+        if n % 300 == 0 {
+            let key = pair.sides[1].open(pair.now, open(9)).unwrap();
+            pair.sides[1].reset(key, 104);
+        }
+        pair.step();
+        pair.way.retain(|(_, to, ..)| *to == 0);
+    }
+    assert!(!pair.sides[0].is_there());
 }
 
 #[test]
