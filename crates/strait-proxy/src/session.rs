@@ -4,8 +4,8 @@
 //! nobody who doesn't hear the other's words can say a word in its name. A token that the other
 //! side has changed means that it began anew, and ends every stream.
 //!
-//! **Silence.** When nothing is heard for long the other side counts as lost: streams that it hasn't
-//! accepted end, and whoever drives the session opens no others until something is heard again.
+//! **Silence.** Who leaves unanswered for long what he was sent counts as lost: streams that he
+//! hasn't accepted end, and whoever drives the session opens no others until he answers again.
 //!
 //! **Repairs.** Datagrams are numbered. What was in one that is lost goes again in another. One is
 //! lost when three behind it have arrived that had its code point (different ones may overtake each

@@ -7,8 +7,8 @@ use strait_node::NodeConfig;
 use strait_node::config::HostKind;
 
 /// The table of `nft`, and the number of the packets' mark and of the routing table.
-const TABLE: &str = "strait_proxy";
-const NUMBER: u16 = 7480;
+pub(super) const TABLE: &str = "strait_proxy";
+pub(super) const NUMBER: u16 = 7480;
 
 /// A packet that asks for a connection.
 const FIRST: &str = "tcp flags & (fin | syn | rst | ack) == syn";
