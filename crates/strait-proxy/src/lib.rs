@@ -20,6 +20,7 @@ mod rtt;
 mod session;
 mod silence;
 mod stream;
+mod table;
 
 pub use codec::{Ends, Key};
 pub use session::{Event, Fault, Session, Settings};

@@ -18,27 +18,25 @@
 //! **Order.** Of the streams with one code point the one goes next that had least so far, unless
 //! another has waited too long: short ones needn't wait for long ones, and none starves.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use strait_core::stats::SessionStats;
-use strait_core::stream_ledger::{ResetCause, StreamLedger};
+use strait_core::stream_ledger::ResetCause;
 use strait_core::{Duration, Instant};
 
 use crate::codec::{
-    self, Head, ITEM_OCTETS_MAX, Item, Key, Malformed, Reader, number_octets, write_head,
-    write_item,
+    self, Head, Item, Key, Malformed, Reader, number_octets, write_head, write_item,
 };
 use crate::flights::{Flights, Said, Told};
 use crate::greeting::{Greeting, News};
 use crate::receipts::{Openings, Receipts};
 use crate::silence::{Silence, Stage};
 use crate::stream::{Open, Stream, Word};
+use crate::table::Table;
 
 /// What may be sent on a new stream before the other side says a word.
 const FIRST_CREDIT: u64 = 16 * 1024;
-/// A stream that has waited so long goes before those that had less.
-const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Octets of a datagram that asks whether the way is there.
 const PROBE_OCTETS: usize = 200;
 /// Ranges that are acknowledged with it, so that there is room for something else.
@@ -98,15 +96,13 @@ pub enum Fault {
 pub struct Session {
     greeting: Greeting,
     settings: Settings,
-    streams: BTreeMap<Key, Stream>,
+    streams: Table,
     /// The number of our next stream.
     next: u32,
     openings: Openings,
     flights: Flights,
     receipts: Receipts,
     silence: Silence,
-    /// Octets that may come, of all streams.
-    granted: u64,
     events: VecDeque<Event>,
     stats: SessionStats,
 }
@@ -117,13 +113,12 @@ impl Session {
         Self {
             greeting: Greeting::new(own),
             settings,
-            streams: BTreeMap::new(),
+            streams: Table::default(),
             next: 0,
             openings: Openings::default(),
             flights: Flights::default(),
             receipts: Receipts::default(),
             silence: Silence::default(),
-            granted: 0,
             events: VecDeque::new(),
             stats: SessionStats::default(),
         }
@@ -135,8 +130,12 @@ impl Session {
     }
 
     /// What it has counted.
-    pub const fn stats(&self) -> &SessionStats {
-        &self.stats
+    pub const fn stats(&self) -> SessionStats {
+        SessionStats {
+            streams: *self.streams.books(),
+            starved: self.streams.starved(),
+            ..self.stats
+        }
     }
 
     const fn is_known(&self) -> bool {
@@ -155,7 +154,7 @@ impl Session {
 
     /// Opens a stream.
     pub fn open(&mut self, now: Instant, open: Open) -> Result<Key, Fault> {
-        let ours = self.streams.keys().filter(|key| key.ours).count();
+        let ours = self.streams.of(true).count();
         let next = self.next.checked_add(1);
         let Some(next) = next.filter(|_| ours < self.settings.streams_max) else {
             self.stats.refused += 1;
@@ -168,7 +167,7 @@ impl Session {
         self.next = next;
         let mut stream = Stream::new(now, open, FIRST_CREDIT);
         stream.opening = Word::Due;
-        self.add(key, stream);
+        self.streams.add(key, stream);
         self.silence.begin(now);
         if !self.is_known() {
             self.greet(now);
@@ -176,27 +175,16 @@ impl Session {
         Ok(key)
     }
 
-    fn add(&mut self, key: Key, stream: Stream) {
-        self.stats.streams.opened += 1;
-        self.granted += stream.inbound.granted();
-        self.streams.insert(key, stream);
-    }
-
     /// A stream of the other side's has its connection.
     pub fn accept(&mut self, key: Key) {
-        if let Some(stream) = self.streams.get_mut(&key)
-            && !stream.accepted
-            && stream.reset.is_none()
-        {
-            stream.accepted = true;
-            stream.opening = Word::Due;
+        if self.streams.accept(key) {
             self.extend(key);
         }
     }
 
     /// Octets that a stream takes now.
     pub fn room(&self, key: Key) -> u64 {
-        let stream = self.streams.get(&key).filter(|it| it.reset.is_none());
+        let stream = self.streams.get(key).filter(|it| it.reset.is_none());
         stream.map_or(0, |it| {
             self.settings.hold.saturating_sub(it.outbound.unsent())
         })
@@ -204,22 +192,12 @@ impl Session {
 
     /// Sends octets on a stream, whether or not there is room for them.
     pub fn write(&mut self, now: Instant, key: Key, octets: &[u8]) {
-        if let Some(stream) = self.streams.get_mut(&key)
-            && stream.reset.is_none()
-        {
-            if !stream.outbound.wants(true) {
-                stream.served = now;
-            }
-            stream.outbound.write(octets);
-            self.stats.streams.taken += octets.len() as u64;
-        }
+        self.streams.write(now, key, octets);
     }
 
     /// Nothing more is sent on a stream.
     pub fn finish(&mut self, key: Key) {
-        if let Some(stream) = self.streams.get_mut(&key)
-            && stream.reset.is_none()
-        {
+        if let Some(stream) = self.streams.live(key) {
             stream.outbound.finish();
         }
     }
@@ -231,43 +209,21 @@ impl Session {
 
     /// Octets that a stream has for whom it is for.
     pub fn read(&mut self, key: Key, octets_max: usize) -> Vec<u8> {
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return Vec::new();
-        };
-        let octets = stream.inbound.read(octets_max);
-        self.granted -= octets.len() as u64;
-        self.stats.streams.delivered += octets.len() as u64;
+        let octets = self.streams.read(key, octets_max);
         self.extend(key);
         octets
     }
 
-    /// Lets more of a stream come, if much may come and little does.
     fn extend(&mut self, key: Key) {
-        let Settings {
-            window, octets_max, ..
-        } = self.settings;
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return;
-        };
-        let inbound = &mut stream.inbound;
-        let more = window.saturating_sub(inbound.granted());
-        if more * 4 < window || inbound.has_end() || stream.reset.is_some() {
-            return;
-        }
-        if self.granted + more > octets_max {
-            self.stats.starved += 1;
-            return;
-        }
-        inbound.limit += more;
-        inbound.credit = Word::Due;
-        self.granted += more;
+        let (window, octets_max) = (self.settings.window, self.settings.octets_max);
+        self.streams.extend(key, window, octets_max);
     }
 
     /// Whether all of a stream that comes has been read. The stream may be forgotten then.
     pub fn at_end(&mut self, key: Key) -> bool {
-        let stream = self.streams.get_mut(&key);
+        let stream = self.streams.get_mut(key);
         let done = stream.is_some_and(|it| it.inbound.read_end());
-        self.forget(key);
+        self.streams.forget(key);
         done
     }
 
@@ -316,8 +272,8 @@ impl Session {
         let Some(stage) = self.silence.tend(now, patience) else {
             return;
         };
-        for key in self.streams.keys().copied().collect::<Vec<_>>() {
-            let waits = self.streams.get(&key).is_some_and(|it| !it.accepted);
+        for key in self.streams.keys() {
+            let waits = self.streams.get(key).is_some_and(|it| !it.accepted);
             if stage == Stage::Over {
                 self.end(key, TIMED_OUT, ResetCause::Far, true);
             } else if key.ours && waits && self.end(key, TIMED_OUT, ResetCause::Peer, true) {
@@ -339,10 +295,7 @@ impl Session {
             all.insert(self.receipts.dscp());
         }
         if self.flights.may_go() {
-            let fresh = self.flights.has_room();
-            let wants = |it: &&Stream| it.has_word() || it.outbound.wants(fresh);
-            let streams = self.streams.values().filter(wants);
-            all.extend(streams.map(|it| it.open.dscp));
+            all.extend(self.streams.wanting(self.flights.has_room()));
         }
         all
     }
@@ -350,16 +303,16 @@ impl Session {
     /// The next datagram of a code point, of at most so many octets.
     pub fn poll(&mut self, now: Instant, dscp: u8, octets_max: usize) -> Option<Vec<u8>> {
         if self.greeting.is_due(now) {
-            let (first, more) = (self.first(), !self.streams.is_empty());
+            let ours = self.streams.of(true).next();
+            // The lowest of our streams that the other side may still hear of.
+            let first = ours.map_or(self.next, |(key, _)| key.n);
+            let more = !self.streams.all.is_empty();
             let hello = self.greeting.say(now, first, self.settings.patience, more);
             return Some(self.count(hello));
         }
         let to = self.greeting.token()?;
         let asks = self.flights.asks();
-        let octets_max = match asks {
-            true => octets_max.min(PROBE_OCTETS),
-            false => octets_max,
-        };
+        let octets_max = octets_max.min(if asks { PROBE_OCTETS } else { usize::MAX });
         let mut body = Vec::new();
         let ranges = if asks {
             PROBE_RANGES
@@ -371,7 +324,8 @@ impl Session {
         }
         let mut said = Vec::new();
         if self.flights.may_go() {
-            self.say_words(dscp, octets_max, &mut body, &mut said);
+            self.streams
+                .say_words(dscp, octets_max, &mut body, &mut said);
             self.say_data(now, dscp, octets_max, &mut body, &mut said);
         }
         let answers = said.is_empty();
@@ -396,47 +350,6 @@ impl Session {
         datagram
     }
 
-    /// The lowest of our streams that the other side may still hear of.
-    fn first(&self) -> u32 {
-        let ours = self.streams.keys().find(|key| key.ours);
-        ours.map_or(self.next, |key| key.n)
-    }
-
-    /// Says what streams have to say beside octets.
-    fn say_words(&mut self, dscp: u8, room: usize, body: &mut Vec<u8>, said: &mut Vec<Said>) {
-        let streams = self.streams.iter_mut();
-        for (key, stream) in streams.filter(|(_, it)| it.open.dscp == dscp && it.has_word()) {
-            let key = *key;
-            for _ in 0..3 {
-                if body.len() + codec::HEADER_OCTETS_MAX + ITEM_OCTETS_MAX > room {
-                    return;
-                }
-                let (item, told, what) = if stream.resetting.is_due() {
-                    let error = stream.reset.unwrap_or(CONNECTION_RESET);
-                    let item = Item::Reset { key, error };
-                    (item, &mut stream.resetting, Said::Reset(key))
-                } else if stream.opening.is_due() && key.ours {
-                    let Open { ends, dscp } = stream.open;
-                    let n = key.n;
-                    let item = Item::Open { n, dscp, ends };
-                    (item, &mut stream.opening, Said::Open(key))
-                } else if stream.opening.is_due() {
-                    let item = Item::Accept { n: key.n };
-                    (item, &mut stream.opening, Said::Accept(key))
-                } else if stream.inbound.credit.is_due() {
-                    let limit = stream.inbound.limit;
-                    let item = Item::Credit { key, limit };
-                    (item, &mut stream.inbound.credit, Said::Credit(key))
-                } else {
-                    break;
-                };
-                *told = Word::Sent;
-                write_item(&item, body);
-                said.push(what);
-            }
-        }
-    }
-
     /// Says octets of streams, those first that had least.
     fn say_data(
         &mut self,
@@ -447,9 +360,9 @@ impl Session {
         said: &mut Vec<Said>,
     ) {
         let fresh = self.flights.has_room();
-        while let Some(key) = self.next_stream(now, dscp, fresh) {
+        while let Some(key) = self.streams.next(now, dscp, fresh) {
             let used = body.len() + codec::header_octets(self.flights.next());
-            let Some(stream) = self.streams.get_mut(&key) else {
+            let Some(stream) = self.streams.get_mut(key) else {
                 return;
             };
             let place = number_octets(stream.outbound.written());
@@ -475,24 +388,6 @@ impl Session {
             said.push(Said::Data(key, piece));
             self.events.push_back(Event::Ready(key));
         }
-    }
-
-    fn next_stream(&self, now: Instant, dscp: u8, fresh: bool) -> Option<Key> {
-        let streams = self.streams.iter();
-        let streams = streams.filter(|(_, it)| {
-            // Nobody takes octets of what he hasn't heard of.
-            let told = !it.opening.is_due();
-            it.open.dscp == dscp && told && it.outbound.wants(fresh)
-        });
-        let rank = |stream: &Stream| {
-            let starves = now.since(stream.served) >= WAIT_MAX;
-            (
-                !starves,
-                if starves { 0 } else { stream.attained },
-                stream.served,
-            )
-        };
-        streams.min_by_key(|(_, it)| rank(it)).map(|(key, _)| *key)
     }
 
     /// Takes a datagram that came with this code point. One that makes no sense changes nothing.
@@ -527,16 +422,16 @@ impl Session {
     fn begin_anew(&mut self, first: u32) {
         self.begin(first);
         self.stats.restarts += 1;
-        for key in self.streams.keys().copied().collect::<Vec<_>>() {
+        for key in self.streams.keys() {
             let fresh = |it: &Stream| it.outbound.is_untouched() && it.opening != Word::Known;
-            match self.streams.get_mut(&key) {
+            match self.streams.get_mut(key) {
                 // Nobody there has heard of it, or done anything for it that we know of.
                 Some(stream) if key.ours && fresh(stream) && stream.reset.is_none() => {
                     stream.opening = Word::Due;
                 }
                 _ => {
                     self.end(key, CONNECTION_RESET, ResetCause::Restart, false);
-                    self.forget(key);
+                    self.streams.forget(key);
                 }
             }
         }
@@ -608,11 +503,7 @@ impl Session {
             Item::Open { n, dscp, ends } => self.hear_open(now, n, Open { ends, dscp }),
             Item::Accept { n } => {
                 let key = Key { ours: true, n };
-                if let Some(stream) = self.streams.get_mut(&key)
-                    && !stream.accepted
-                    && stream.reset.is_none()
-                {
-                    stream.accepted = true;
+                if self.streams.accept(key) {
                     self.events.push_back(Event::Accepted(key));
                     self.extend(key);
                 }
@@ -624,7 +515,7 @@ impl Session {
                 octets,
             } => self.hear_data(mine(key), offset, end, octets),
             Item::Credit { key, limit } => {
-                if let Some(stream) = self.streams.get_mut(&mine(key)) {
+                if let Some(stream) = self.streams.get_mut(mine(key)) {
                     stream.outbound.limit = stream.outbound.limit.max(limit);
                 }
             }
@@ -634,7 +525,7 @@ impl Session {
                     self.openings.take(key.n);
                 }
                 self.end(key, error, ResetCause::Far, false);
-                self.forget(key);
+                self.streams.forget(key);
             }
             Item::Ack(ranges) => {
                 let told = self.flights.hear(now, &ranges);
@@ -649,122 +540,56 @@ impl Session {
 
     fn hear_open(&mut self, now: Instant, n: u32, open: Open) {
         let key = Key { ours: false, n };
-        if !self.openings.take(n) || self.streams.contains_key(&key) {
+        if !self.openings.take(n) || self.streams.get(key).is_some() {
             return;
         }
-        let theirs = || self.streams.iter().filter(|(key, _)| !key.ours);
+        let theirs = || self.streams.of(false);
         let half = theirs().filter(|(_, it)| !it.accepted && it.reset.is_none());
-        let mut stream = Stream::new(now, open, FIRST_CREDIT);
+        let stream = Stream::new(now, open, FIRST_CREDIT);
         if half.count() >= HALF_OPEN_MAX || theirs().count() >= self.settings.streams_max {
             self.stats.refused += 1;
-            stream.end(TRY_AGAIN, true);
-            self.streams.insert(key, stream);
-            return;
+            return self.streams.add_refused(key, stream, TRY_AGAIN);
         }
-        self.add(key, stream);
+        self.streams.add(key, stream);
         self.events.push_back(Event::Opened(key, open));
     }
 
     fn hear_data(&mut self, key: Key, offset: u64, end: bool, octets: &[u8]) {
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return;
-        };
-        if stream.reset.is_some() {
+        if self.streams.live(key).is_none() {
             return;
         }
-        match stream.inbound.take(offset, octets, end) {
-            Some(fresh) => {
-                self.stats.streams.taken += fresh;
-                self.events.push_back(Event::Ready(key));
-            }
+        if self.streams.take(key, offset, octets, end) {
+            self.events.push_back(Event::Ready(key));
+        } else {
             // It isn't what it agreed to be.
-            None => {
-                self.end(key, PROTOCOL, ResetCause::Far, true);
-            }
+            self.end(key, PROTOCOL, ResetCause::Far, true);
         }
     }
 
     /// Some datagrams arrived, some are lost.
     fn learn(&mut self, told: Told) {
         self.stats.repaired += told.repairs;
-        told.arrived.into_iter().for_each(|said| self.arrive(said));
-        told.lost.into_iter().for_each(|said| self.lose(said));
-    }
-
-    fn arrive(&mut self, said: Said) {
-        let key = said.key();
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return;
-        };
-        match said {
-            Said::Open(_) | Said::Accept(_) => stream.opening.arrive(),
-            Said::Credit(_) => stream.inbound.credit.arrive(),
-            Said::Reset(_) => stream.resetting.arrive(),
-            Said::Data(_, piece) if stream.reset.is_none() => {
-                self.stats.streams.delivered += stream.outbound.arrive(piece);
-                self.events.push_back(Event::Ready(key));
-            }
-            Said::Data(..) => {}
+        for said in told.arrived {
+            let ready = self.streams.arrive(said);
+            self.events.extend(ready.map(Event::Ready));
         }
-        self.forget(key);
-    }
-
-    /// What is lost is to be said again.
-    fn lose(&mut self, said: Said) {
-        let Some(stream) = self.streams.get_mut(&said.key()) else {
-            return;
-        };
-        match said {
-            Said::Open(_) | Said::Accept(_) => stream.opening.lose(),
-            Said::Credit(_) => stream.inbound.credit.lose(),
-            Said::Reset(_) => stream.resetting.lose(),
-            Said::Data(_, piece) if stream.reset.is_none() => stream.outbound.lose(piece),
-            Said::Data(..) => {}
-        }
+        told.lost
+            .into_iter()
+            .for_each(|said| self.streams.lose(said));
     }
 
     /// Ends a stream; false if it had ended.
     fn end(&mut self, key: Key, error: u16, cause: ResetCause, tell: bool) -> bool {
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return false;
-        };
-        if stream.reset.is_some() {
-            // Both ended it: nobody waits to be told.
-            if !tell {
-                stream.resetting = Word::Known;
-            }
-            return false;
-        }
-        self.stats.streams.reset(cause, stream.held());
-        self.granted -= stream.inbound.granted();
-        stream.end(error, tell);
-        if cause != ResetCause::Peer {
+        let ended = self.streams.end(key, error, cause, tell);
+        if ended && cause != ResetCause::Peer {
             self.events.push_back(Event::Reset(key, error));
         }
-        true
+        ended
     }
 
-    /// Forgets a stream of which nothing is left.
-    fn forget(&mut self, key: Key) {
-        let Some(stream) = self.streams.get(&key).filter(|it| it.is_over()) else {
-            return;
-        };
-        if stream.reset.is_none() {
-            self.stats.streams.ended += 1;
-            self.granted -= stream.inbound.granted();
-        }
-        self.streams.remove(&key);
-    }
-
-    /// Asserts that each octet taken is delivered, held or lost by a reset, and that limits hold.
+    /// Asserts that octets are balanced, and that limits hold.
     pub fn check(&self) {
-        let held = self.streams.values().map(Stream::held).sum();
-        let open = self.streams.values().filter(|it| it.reset.is_none());
-        let granted: u64 = open.clone().map(|it| it.inbound.granted()).sum();
-        let books: &StreamLedger = &self.stats.streams;
-        let right = books.balanced(open.count() as u64, held);
-        assert!(right, "octets are lost, or twice: {books:?}, {held} held");
-        assert_eq!(granted, self.granted, "credit isn't what was given");
+        self.streams.check();
         self.flights.check();
     }
 }

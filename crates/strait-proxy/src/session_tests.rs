@@ -7,6 +7,7 @@ use super::*;
 use crate::codec::Ends;
 use crate::flights::PROBE_PAUSE;
 use crate::greeting::both;
+use crate::table::WAIT_MAX;
 
 const SETTINGS: Settings = Settings {
     patience: Duration::from_secs(1),
@@ -144,7 +145,7 @@ fn a_stream_is_opened_accepted_carried_both_ways_and_ended() {
     assert!(pair.sides[0].at_end(key));
     pair.run(100);
     for side in &pair.sides {
-        assert!(side.streams.is_empty() && side.flights.len() == 0);
+        assert!(side.streams.all.is_empty() && side.flights.is_empty());
         let books = side.stats().streams;
         assert_eq!((books.opened, books.ended, books.delivered), (1, 1, 14));
         assert_eq!(side.stats().repaired, 0);
@@ -175,7 +176,7 @@ fn a_refusal_has_the_reason_of_the_far_side() {
     pair.until("refused", |it| {
         it.events[0].contains(&Event::Reset(key, 111))
     });
-    pair.until("forgotten", |it| it.sides[1].streams.is_empty());
+    pair.until("forgotten", |it| it.sides[1].streams.all.is_empty());
     assert_eq!(pair.sides[0].stats().streams.resets_by(ResetCause::Far), 1);
     assert_eq!(pair.sides[1].stats().streams.resets_by(ResetCause::Peer), 1);
 }
@@ -192,7 +193,7 @@ fn a_stream_that_ends_before_it_was_heard_of_leaves_no_gap() {
     });
     pair.run(100);
     assert!(!pair.sides[1].openings.has_gaps());
-    assert!(!pair.sides[0].streams.contains_key(&first));
+    assert!(!pair.sides[0].streams.all.contains_key(&first));
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn what_nobody_reads_is_not_sent_beyond_the_window() {
     pair.sides[1].accept(THEIRS);
     pair.sides[0].write(pair.now, key, &text(200_000, 0));
     pair.run(1000);
-    assert_eq!(pair.sides[1].streams[&THEIRS].held(), SETTINGS.window);
+    assert_eq!(pair.sides[1].streams.all[&THEIRS].held(), SETTINGS.window);
     assert_eq!(pair.sides[0].room(key), 0);
     let mut came = Vec::new();
     pair.until("all", |it| {
@@ -470,18 +471,24 @@ fn short_streams_go_before_long_ones_and_none_starves() {
     pair.run(30);
     let short = pair.sides[0].open(pair.now, open(2)).unwrap();
     // Not before the other side hears of it.
-    assert_eq!(pair.sides[0].next_stream(pair.now, 10, true), None);
+    assert_eq!(pair.sides[0].streams.next(pair.now, 10, true), None);
     pair.step();
     pair.sides[0].write(pair.now, short, &text(2000, 0));
-    assert_eq!(pair.sides[0].next_stream(pair.now, 10, true), Some(short));
+    assert_eq!(pair.sides[0].streams.next(pair.now, 10, true), Some(short));
     pair.sides[0].write(pair.now, long, &text(60_000, 0));
-    let served = pair.sides[0].streams[&long].served;
-    pair.sides[0].streams.get_mut(&long).unwrap().outbound.limit = 100_000;
+    let served = pair.sides[0].streams.all[&long].served;
+    pair.sides[0]
+        .streams
+        .all
+        .get_mut(&long)
+        .unwrap()
+        .outbound
+        .limit = 100_000;
     let late = served + WAIT_MAX;
     let before = late - Duration::from_nanos(1);
-    pair.sides[0].streams.get_mut(&short).unwrap().served = before;
-    assert_eq!(pair.sides[0].next_stream(before, 10, true), Some(short));
-    assert_eq!(pair.sides[0].next_stream(late, 10, true), Some(long));
+    pair.sides[0].streams.all.get_mut(&short).unwrap().served = before;
+    assert_eq!(pair.sides[0].streams.next(before, 10, true), Some(short));
+    assert_eq!(pair.sides[0].streams.next(late, 10, true), Some(long));
 }
 
 #[test]
@@ -507,7 +514,13 @@ fn who_sends_more_than_he_may_ends_his_stream() {
     let mut pair = Pair::new(1, [0; 3]);
     let key = pair.sides[0].open(pair.now, open(1)).unwrap();
     pair.until("opened", |it| it.opened().is_some());
-    pair.sides[0].streams.get_mut(&key).unwrap().outbound.limit = u64::MAX / 4;
+    pair.sides[0]
+        .streams
+        .all
+        .get_mut(&key)
+        .unwrap()
+        .outbound
+        .limit = u64::MAX / 4;
     pair.sides[0].write(pair.now, key, &text(100_000, 0));
     pair.until("ended", |it| {
         it.events[0].contains(&Event::Reset(key, PROTOCOL))
@@ -556,7 +569,7 @@ proptest! {
                 ended[at][0] |= it.sides[0].at_end(*key);
             }
             ended.iter().all(|it| *it == [true; 2])
-                && it.sides.iter().all(|side| side.streams.is_empty())
+                && it.sides.iter().all(|side| side.streams.all.is_empty())
         });
         for (at, length) in lengths.iter().enumerate() {
             prop_assert!(came[at] == text(*length, at), "stream {} there", at);

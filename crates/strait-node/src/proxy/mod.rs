@@ -156,7 +156,7 @@ impl Proxy {
         let mut sessions = SessionStats::default();
         let mut stats = self.stats;
         for partner in &self.partners {
-            sessions.add(partner.session.stats());
+            sessions.add(&partner.session.stats());
             stats.partners_known += u64::from(partner.session.is_there());
         }
         stats.sessions = sessions;
