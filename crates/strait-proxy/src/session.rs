@@ -221,7 +221,7 @@ impl Session {
 
     /// Whether all of a stream that comes has been read. The stream may be forgotten then.
     pub fn at_end(&mut self, key: Key) -> bool {
-        let stream = self.streams.get_mut(key);
+        let stream = self.streams.stream_mut(key);
         let done = stream.is_some_and(|it| it.inbound.read_end());
         self.streams.forget(key);
         done
@@ -362,7 +362,7 @@ impl Session {
         let fresh = self.flights.has_room();
         while let Some(key) = self.streams.next(now, dscp, fresh) {
             let used = body.len() + codec::header_octets(self.flights.next());
-            let Some(stream) = self.streams.get_mut(key) else {
+            let Some(stream) = self.streams.stream_mut(key) else {
                 return;
             };
             let place = number_octets(stream.outbound.written());
@@ -424,7 +424,7 @@ impl Session {
         self.stats.restarts += 1;
         for key in self.streams.keys() {
             let fresh = |it: &Stream| it.outbound.is_untouched() && it.opening != Word::Known;
-            match self.streams.get_mut(key) {
+            match self.streams.stream_mut(key) {
                 // Nobody there has heard of it, or done anything for it that we know of.
                 Some(stream) if key.ours && fresh(stream) && stream.reset.is_none() => {
                     stream.opening = Word::Due;
@@ -515,7 +515,7 @@ impl Session {
                 octets,
             } => self.hear_data(mine(key), offset, end, octets),
             Item::Credit { key, limit } => {
-                if let Some(stream) = self.streams.get_mut(mine(key)) {
+                if let Some(stream) = self.streams.stream_mut(mine(key)) {
                     stream.outbound.limit = stream.outbound.limit.max(limit);
                 }
             }

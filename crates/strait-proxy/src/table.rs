@@ -45,13 +45,13 @@ impl Table {
         self.all.get(&key)
     }
 
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut Stream> {
+    pub(crate) fn stream_mut(&mut self, key: Key) -> Option<&mut Stream> {
         self.all.get_mut(&key)
     }
 
     /// One that hasn't been reset.
     pub(crate) fn live(&mut self, key: Key) -> Option<&mut Stream> {
-        self.get_mut(key).filter(|it| it.reset.is_none())
+        self.stream_mut(key).filter(|it| it.reset.is_none())
     }
 
     /// Those that one side opened.
