@@ -629,6 +629,9 @@ pub enum Refusal {
     Unreachable(Unreachable),
     /// Nothing: it is forgotten, and asks again.
     Silence,
+    /// Nothing from here: its packet goes on to whom it is for, as if nobody listened. One that is
+    /// for the listener's own address hears nothing.
+    Pass,
 }
 
 /// One change of a stored value; a batch of them is atomic.

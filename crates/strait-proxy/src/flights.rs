@@ -11,8 +11,11 @@ use crate::stream::Piece;
 
 /// Datagrams behind one of the same code point that arrive before that counts as lost.
 const OVERTAKEN: u8 = 3;
-/// Pauses between questions whether the way is there: at least what an answer takes.
+/// Pauses between questions whether the way is there: at least what an answer takes. They double
+/// with each so many, a few times.
 pub(crate) const PROBE_PAUSE: Duration = Duration::from_millis(1500);
+const PROBES: u32 = 80;
+const DOUBLINGS_MAX: u32 = 4;
 /// Octets on their way: what the fastest link that this is for carries in a turn.
 const OCTETS_MAX: usize = 8 << 20;
 /// Datagrams taken for lost that are remembered: their answers may be late.
@@ -56,6 +59,8 @@ struct Flight {
 pub(crate) struct Told {
     pub(crate) arrived: Vec<Said>,
     pub(crate) lost: Vec<Said>,
+    /// It answers something.
+    pub(crate) answers: bool,
     /// Datagrams whose contents are lost.
     pub(crate) repairs: u64,
 }
@@ -120,12 +125,16 @@ impl Flights {
     }
 
     /// How long an answer may take, at least `least`.
-    fn patience(&self, least: Duration) -> Duration {
+    pub(crate) fn patience(&self, least: Duration) -> Duration {
         let patience = self.rtt.patience(least);
         match self.silences {
             0 => patience,
-            _ => patience.max(PROBE_PAUSE),
+            n => patience.max(PROBE_PAUSE * (1 << (n / PROBES).min(DOUBLINGS_MAX))),
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
     /// When silence is taken for loss.
@@ -187,6 +196,7 @@ impl Flights {
         let Some(at) = newest.map(|it| it.at).or(late) else {
             return told;
         };
+        told.answers = true;
         self.rtt.measure(now.since(at));
         (self.waits_since, self.silences, self.probes) = (now, 0, false);
         // By code point, how many behind have arrived.

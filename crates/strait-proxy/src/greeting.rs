@@ -11,8 +11,10 @@ use crate::codec::{Head, write_head};
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest, where patience isn't longer.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Hellos to somebody who doesn't answer while there is nothing to say.
+/// Hellos in a row to somebody who doesn't answer while there is nothing to say, and the pause
+/// before each further one.
 const UNANSWERED_MAX: u32 = 5;
+const PAUSE_LONG: Duration = Duration::from_secs(300);
 /// Earlier tokens of the other side that are remembered: a late hello of its isn't taken for news.
 const RETIRED_MAX: usize = 8;
 
@@ -26,6 +28,8 @@ pub(crate) const fn both(to: u32, from: u32) -> u32 {
 pub(crate) enum News {
     /// Nothing new.
     Nothing,
+    /// Nothing new, by who is there.
+    Again,
     /// The other side is there.
     There,
     /// It began anew.
@@ -97,7 +101,7 @@ impl Greeting {
         let proved = to == self.own;
         if proved && self.peer == Some(from) {
             self.at = None;
-            return News::Nothing;
+            return News::Again;
         }
         self.greet(now);
         if !proved {
@@ -123,7 +127,7 @@ impl Greeting {
     }
 
     /// The hello that is due. It is repeated until it is answered, after `patience` and ever
-    /// longer; with nothing to say, a few times.
+    /// longer; with nothing to say, seldom after a while.
     pub(crate) fn say(
         &mut self,
         now: Instant,
@@ -132,10 +136,14 @@ impl Greeting {
         has_more: bool,
     ) -> Vec<u8> {
         (self.at, self.last) = (None, Some(now));
-        if self.peer.is_none() && (has_more || self.unanswered < UNANSWERED_MAX) {
+        if self.peer.is_none() {
             let pause = patience * (1 << self.unanswered.min(5));
-            self.unanswered += 1;
-            self.at = Some(now + pause.min(PAUSE_MAX.max(patience)));
+            let pause = match has_more || self.unanswered < UNANSWERED_MAX {
+                true => pause.min(PAUSE_MAX.max(patience)),
+                false => PAUSE_LONG.max(patience),
+            };
+            self.unanswered = self.unanswered.saturating_add(1);
+            self.at = Some(now + pause);
         }
         let head = Head::Hello {
             to: self.to,

@@ -15,9 +15,12 @@ pub mod codec;
 mod flights;
 mod greeting;
 mod ranges;
+mod receipts;
 mod rtt;
 mod session;
+mod silence;
 mod stream;
+mod table;
 
 pub use codec::{Ends, Key};
 pub use session::{Event, Fault, Session, Settings};

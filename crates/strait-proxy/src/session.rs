@@ -4,6 +4,9 @@
 //! nobody who doesn't hear the other's words can say a word in its name. A token that the other
 //! side has changed means that it began anew, and ends every stream.
 //!
+//! **Silence.** Who leaves unanswered for long what he was sent counts as lost: streams that he
+//! hasn't accepted end, and whoever drives the session opens no others until he answers again.
+//!
 //! **Repairs.** Datagrams are numbered. What was in one that is lost goes again in another. One is
 //! lost when three behind it have arrived that had its code point (different ones may overtake each
 //! other), or when nothing is heard for so long that an answer should have come; then one small
@@ -15,28 +18,25 @@
 //! **Order.** Of the streams with one code point the one goes next that had least so far, unless
 //! another has waited too long: short ones needn't wait for long ones, and none starves.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use strait_core::stats::SessionStats;
-use strait_core::stream_ledger::{ResetCause, StreamLedger};
+use strait_core::stream_ledger::ResetCause;
 use strait_core::{Duration, Instant};
 
 use crate::codec::{
-    self, Head, ITEM_OCTETS_MAX, Item, Key, Malformed, Reader, number_octets, write_head,
-    write_item,
+    self, Head, Item, Key, Malformed, Reader, number_octets, write_head, write_item,
 };
 use crate::flights::{Flights, Said, Told};
 use crate::greeting::{Greeting, News};
-use crate::ranges::Ranges;
+use crate::receipts::{Openings, Receipts};
+use crate::silence::{Silence, Stage};
 use crate::stream::{Open, Stream, Word};
+use crate::table::Table;
 
 /// What may be sent on a new stream before the other side says a word.
 const FIRST_CREDIT: u64 = 16 * 1024;
-/// An acknowledgement waits so long for something to go with.
-const ACK_DELAY: Duration = Duration::from_millis(200);
-/// A stream that has waited so long goes before those that had less.
-const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Octets of a datagram that asks whether the way is there.
 const PROBE_OCTETS: usize = 200;
 /// Ranges that are acknowledged with it, so that there is room for something else.
@@ -47,13 +47,12 @@ const LENGTH_OCTETS: usize = 2;
 const PIECE_OCTETS_MIN: usize = 32;
 /// Streams of the other side that have no connection yet.
 const HALF_OPEN_MAX: usize = 256;
-/// Ranges of numbers that are remembered as received. One below them is taken for lost.
-const RECEIVED_RANGES_MAX: usize = codec::ACK_RANGES_MAX;
 
 /// Errors of Linux.
 const TRY_AGAIN: u16 = 11;
 const PROTOCOL: u16 = 71;
 const CONNECTION_RESET: u16 = 104;
+const TIMED_OUT: u16 = 110;
 
 /// What a session goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +80,8 @@ pub enum Event {
     Ready(Key),
     /// A stream is no more.
     Reset(Key, u16),
+    /// A stream is no more, as the other side is silent and hasn't accepted it.
+    Lost(Key),
 }
 
 /// Why a stream can't be opened.
@@ -95,19 +96,13 @@ pub enum Fault {
 pub struct Session {
     greeting: Greeting,
     settings: Settings,
-    streams: BTreeMap<Key, Stream>,
+    streams: Table,
     /// The number of our next stream.
     next: u32,
-    /// Of theirs, the number after the highest that was opened, and those below it that weren't.
-    expected: u32,
-    missing: BTreeSet<u32>,
+    openings: Openings,
     flights: Flights,
-    received: Ranges,
-    /// When what was received is to be acknowledged, with which code point.
-    ack_at: Option<Instant>,
-    ack_dscp: u8,
-    /// Octets that may come, of all streams.
-    granted: u64,
+    receipts: Receipts,
+    silence: Silence,
     events: VecDeque<Event>,
     stats: SessionStats,
 }
@@ -118,15 +113,12 @@ impl Session {
         Self {
             greeting: Greeting::new(own),
             settings,
-            streams: BTreeMap::new(),
+            streams: Table::default(),
             next: 0,
-            expected: 0,
-            missing: BTreeSet::new(),
+            openings: Openings::default(),
             flights: Flights::default(),
-            received: Ranges::default(),
-            ack_at: None,
-            ack_dscp: 0,
-            granted: 0,
+            receipts: Receipts::default(),
+            silence: Silence::default(),
             events: VecDeque::new(),
             stats: SessionStats::default(),
         }
@@ -138,13 +130,21 @@ impl Session {
     }
 
     /// What it has counted.
-    pub const fn stats(&self) -> &SessionStats {
-        &self.stats
+    pub const fn stats(&self) -> SessionStats {
+        SessionStats {
+            streams: *self.streams.books(),
+            starved: self.streams.starved(),
+            ..self.stats
+        }
     }
 
-    /// Whether the other side has been heard.
-    pub const fn is_known(&self) -> bool {
+    const fn is_known(&self) -> bool {
         self.greeting.peer().is_some()
+    }
+
+    /// Whether the other side has been heard, and isn't lost.
+    pub const fn is_there(&self) -> bool {
+        self.is_known() && !self.silence.is_long()
     }
 
     /// Tells the other side that this one is there, which ends what it had with an earlier one.
@@ -154,7 +154,7 @@ impl Session {
 
     /// Opens a stream.
     pub fn open(&mut self, now: Instant, open: Open) -> Result<Key, Fault> {
-        let ours = self.streams.keys().filter(|key| key.ours).count();
+        let ours = self.streams.of(true).count();
         let next = self.next.checked_add(1);
         let Some(next) = next.filter(|_| ours < self.settings.streams_max) else {
             self.stats.refused += 1;
@@ -167,34 +167,24 @@ impl Session {
         self.next = next;
         let mut stream = Stream::new(now, open, FIRST_CREDIT);
         stream.opening = Word::Due;
-        self.add(key, stream);
+        self.streams.add(key, stream);
+        self.silence.begin(now);
         if !self.is_known() {
             self.greet(now);
         }
         Ok(key)
     }
 
-    fn add(&mut self, key: Key, stream: Stream) {
-        self.stats.streams.opened += 1;
-        self.granted += stream.inbound.granted();
-        self.streams.insert(key, stream);
-    }
-
     /// A stream of the other side's has its connection.
     pub fn accept(&mut self, key: Key) {
-        if let Some(stream) = self.streams.get_mut(&key)
-            && !stream.accepted
-            && stream.reset.is_none()
-        {
-            stream.accepted = true;
-            stream.opening = Word::Due;
+        if self.streams.accept(key) {
             self.extend(key);
         }
     }
 
     /// Octets that a stream takes now.
     pub fn room(&self, key: Key) -> u64 {
-        let stream = self.streams.get(&key).filter(|it| it.reset.is_none());
+        let stream = self.streams.get(key).filter(|it| it.reset.is_none());
         stream.map_or(0, |it| {
             self.settings.hold.saturating_sub(it.outbound.unsent())
         })
@@ -202,22 +192,12 @@ impl Session {
 
     /// Sends octets on a stream, whether or not there is room for them.
     pub fn write(&mut self, now: Instant, key: Key, octets: &[u8]) {
-        if let Some(stream) = self.streams.get_mut(&key)
-            && stream.reset.is_none()
-        {
-            if !stream.outbound.wants(true) {
-                stream.served = now;
-            }
-            stream.outbound.write(octets);
-            self.stats.streams.taken += octets.len() as u64;
-        }
+        self.streams.write(now, key, octets);
     }
 
     /// Nothing more is sent on a stream.
     pub fn finish(&mut self, key: Key) {
-        if let Some(stream) = self.streams.get_mut(&key)
-            && stream.reset.is_none()
-        {
+        if let Some(stream) = self.streams.live(key) {
             stream.outbound.finish();
         }
     }
@@ -229,43 +209,21 @@ impl Session {
 
     /// Octets that a stream has for whom it is for.
     pub fn read(&mut self, key: Key, octets_max: usize) -> Vec<u8> {
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return Vec::new();
-        };
-        let octets = stream.inbound.read(octets_max);
-        self.granted -= octets.len() as u64;
-        self.stats.streams.delivered += octets.len() as u64;
+        let octets = self.streams.read(key, octets_max);
         self.extend(key);
         octets
     }
 
-    /// Lets more of a stream come, if much may come and little does.
     fn extend(&mut self, key: Key) {
-        let Settings {
-            window, octets_max, ..
-        } = self.settings;
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return;
-        };
-        let inbound = &mut stream.inbound;
-        let more = window.saturating_sub(inbound.granted());
-        if more * 4 < window || inbound.has_end() || stream.reset.is_some() {
-            return;
-        }
-        if self.granted + more > octets_max {
-            self.stats.starved += 1;
-            return;
-        }
-        inbound.limit += more;
-        inbound.credit = Word::Due;
-        self.granted += more;
+        let (window, octets_max) = (self.settings.window, self.settings.octets_max);
+        self.streams.extend(key, window, octets_max);
     }
 
     /// Whether all of a stream that comes has been read. The stream may be forgotten then.
     pub fn at_end(&mut self, key: Key) -> bool {
-        let stream = self.streams.get_mut(&key);
+        let stream = self.streams.stream_mut(key);
         let done = stream.is_some_and(|it| it.inbound.read_end());
-        self.forget(key);
+        self.streams.forget(key);
         done
     }
 
@@ -276,39 +234,68 @@ impl Session {
 
     /// When there is something to do by itself.
     pub fn wake(&self) -> Option<Instant> {
-        let silence = self.flights.wake(self.settings.patience);
-        let all = [self.greeting.wake(), self.ack_at, silence];
-        all.into_iter().flatten().min()
+        let answer = self.flights.wake(self.settings.patience);
+        let all = [self.greeting.wake(), self.receipts.due(), answer];
+        all.into_iter().flatten().chain(self.wake_silent()).min()
+    }
+
+    /// The same where nothing can be heard.
+    pub fn wake_silent(&self) -> Option<Instant> {
+        let patience = self.flights.patience(self.settings.patience);
+        self.silence.wake(patience)
     }
 
     /// Nothing could be heard before now.
-    pub const fn wait(&mut self, now: Instant) {
+    pub fn wait(&mut self, now: Instant) {
         self.flights.wait(now);
+        self.silence.end();
+        if !self.flights.is_empty() {
+            self.silence.begin(now);
+        }
     }
 
     /// Takes what hasn't been answered for lost.
     pub fn tend(&mut self, now: Instant) {
         let told = self.flights.tend(now, self.settings.patience);
         self.learn(told);
+        self.tend_silence(now);
+    }
+
+    /// Nothing can be heard.
+    pub fn tend_silent(&mut self, now: Instant) {
+        self.silence.begin(now);
+        self.tend_silence(now);
+    }
+
+    fn tend_silence(&mut self, now: Instant) {
+        let patience = self.flights.patience(self.settings.patience);
+        let Some(stage) = self.silence.tend(now, patience) else {
+            return;
+        };
+        for key in self.streams.keys() {
+            let waits = self.streams.get(key).is_some_and(|it| !it.accepted);
+            if stage == Stage::Over {
+                self.end(key, TIMED_OUT, ResetCause::Far, true);
+            } else if key.ours && waits && self.end(key, TIMED_OUT, ResetCause::Peer, true) {
+                self.events.push_back(Event::Lost(key));
+            }
+        }
     }
 
     /// The code points of which there is something to send now.
     pub fn wants(&self, now: Instant) -> BTreeSet<u8> {
         let mut all = BTreeSet::new();
         if self.greeting.is_due(now) {
-            all.insert(self.ack_dscp);
+            all.insert(self.receipts.dscp());
         }
         if !self.is_known() {
             return all;
         }
-        if self.ack_at.is_some_and(|at| at <= now) {
-            all.insert(self.ack_dscp);
+        if self.receipts.is_due(now) {
+            all.insert(self.receipts.dscp());
         }
         if self.flights.may_go() {
-            let fresh = self.flights.has_room();
-            let wants = |it: &&Stream| it.has_word() || it.outbound.wants(fresh);
-            let streams = self.streams.values().filter(wants);
-            all.extend(streams.map(|it| it.open.dscp));
+            all.extend(self.streams.wanting(self.flights.has_room()));
         }
         all
     }
@@ -316,42 +303,42 @@ impl Session {
     /// The next datagram of a code point, of at most so many octets.
     pub fn poll(&mut self, now: Instant, dscp: u8, octets_max: usize) -> Option<Vec<u8>> {
         if self.greeting.is_due(now) {
-            let (first, more) = (self.first(), !self.streams.is_empty());
+            let ours = self.streams.of(true).next();
+            // The lowest of our streams that the other side may still hear of.
+            let first = ours.map_or(self.next, |(key, _)| key.n);
+            let more = !self.streams.all.is_empty();
             let hello = self.greeting.say(now, first, self.settings.patience, more);
             return Some(self.count(hello));
         }
         let to = self.greeting.token()?;
         let asks = self.flights.asks();
-        let octets_max = match asks {
-            true => octets_max.min(PROBE_OCTETS),
-            false => octets_max,
-        };
+        let octets_max = octets_max.min(if asks { PROBE_OCTETS } else { usize::MAX });
         let mut body = Vec::new();
-        if self.ack_at.is_some() {
-            let ranges = self.received.iter().rev().map(|(from, to)| (from, to - 1));
-            let most = if asks {
-                PROBE_RANGES
-            } else {
-                codec::ACK_RANGES_MAX
-            };
-            let ranges: Vec<_> = ranges.take(most).collect();
-            write_item(&Item::Ack(ranges), &mut body);
+        let ranges = if asks {
+            PROBE_RANGES
+        } else {
+            codec::ACK_RANGES_MAX
+        };
+        if let Some(ack) = self.receipts.item(ranges) {
+            write_item(&ack, &mut body);
         }
         let mut said = Vec::new();
         if self.flights.may_go() {
-            self.say_words(dscp, octets_max, &mut body, &mut said);
+            self.streams
+                .say_words(dscp, octets_max, &mut body, &mut said);
             self.say_data(now, dscp, octets_max, &mut body, &mut said);
         }
         let answers = said.is_empty();
-        if answers && self.ack_at.is_none_or(|at| at > now) {
+        if answers && !self.receipts.is_due(now) {
             return None;
         }
-        self.ack_at = None;
+        self.receipts.said();
         let number = (!answers).then_some(self.flights.next());
         let mut bytes = Vec::new();
         write_head(Head::Items { to, number }, &mut bytes);
         bytes.append(&mut body);
         if !answers {
+            self.silence.begin(now);
             self.flights.send(now, dscp, bytes.len(), said);
         }
         Some(self.count(bytes))
@@ -361,47 +348,6 @@ impl Session {
         self.stats.datagrams_out += 1;
         self.stats.octets_out += datagram.len() as u64;
         datagram
-    }
-
-    /// The lowest of our streams that the other side may still hear of.
-    fn first(&self) -> u32 {
-        let ours = self.streams.keys().find(|key| key.ours);
-        ours.map_or(self.next, |key| key.n)
-    }
-
-    /// Says what streams have to say beside octets.
-    fn say_words(&mut self, dscp: u8, room: usize, body: &mut Vec<u8>, said: &mut Vec<Said>) {
-        let streams = self.streams.iter_mut();
-        for (key, stream) in streams.filter(|(_, it)| it.open.dscp == dscp && it.has_word()) {
-            let key = *key;
-            for _ in 0..3 {
-                if body.len() + codec::HEADER_OCTETS_MAX + ITEM_OCTETS_MAX > room {
-                    return;
-                }
-                let (item, told, what) = if stream.resetting.is_due() {
-                    let error = stream.reset.unwrap_or(CONNECTION_RESET);
-                    let item = Item::Reset { key, error };
-                    (item, &mut stream.resetting, Said::Reset(key))
-                } else if stream.opening.is_due() && key.ours {
-                    let Open { ends, dscp } = stream.open;
-                    let n = key.n;
-                    let item = Item::Open { n, dscp, ends };
-                    (item, &mut stream.opening, Said::Open(key))
-                } else if stream.opening.is_due() {
-                    let item = Item::Accept { n: key.n };
-                    (item, &mut stream.opening, Said::Accept(key))
-                } else if stream.inbound.credit.is_due() {
-                    let limit = stream.inbound.limit;
-                    let item = Item::Credit { key, limit };
-                    (item, &mut stream.inbound.credit, Said::Credit(key))
-                } else {
-                    break;
-                };
-                *told = Word::Sent;
-                write_item(&item, body);
-                said.push(what);
-            }
-        }
     }
 
     /// Says octets of streams, those first that had least.
@@ -414,9 +360,9 @@ impl Session {
         said: &mut Vec<Said>,
     ) {
         let fresh = self.flights.has_room();
-        while let Some(key) = self.next_stream(now, dscp, fresh) {
+        while let Some(key) = self.streams.next(now, dscp, fresh) {
             let used = body.len() + codec::header_octets(self.flights.next());
-            let Some(stream) = self.streams.get_mut(&key) else {
+            let Some(stream) = self.streams.stream_mut(key) else {
                 return;
             };
             let place = number_octets(stream.outbound.written());
@@ -444,24 +390,6 @@ impl Session {
         }
     }
 
-    fn next_stream(&self, now: Instant, dscp: u8, fresh: bool) -> Option<Key> {
-        let streams = self.streams.iter();
-        let streams = streams.filter(|(_, it)| {
-            // Nobody takes octets of what he hasn't heard of.
-            let told = !it.opening.is_due();
-            it.open.dscp == dscp && told && it.outbound.wants(fresh)
-        });
-        let rank = |stream: &Stream| {
-            let starves = now.since(stream.served) >= WAIT_MAX;
-            (
-                !starves,
-                if starves { 0 } else { stream.attained },
-                stream.served,
-            )
-        };
-        streams.min_by_key(|(_, it)| rank(it)).map(|(key, _)| *key)
-    }
-
     /// Takes a datagram that came with this code point. One that makes no sense changes nothing.
     pub fn hear(&mut self, now: Instant, dscp: u8, bytes: &[u8]) -> Result<(), Malformed> {
         let heard = codec::read(bytes);
@@ -469,6 +397,7 @@ impl Session {
         match head {
             Head::Hello { to, from, first } => match self.greeting.hear(now, to, from) {
                 News::Nothing => {}
+                News::Again => self.silence.end(),
                 News::There => self.begin(first),
                 News::Anew => self.begin_anew(first),
             },
@@ -483,27 +412,26 @@ impl Session {
 
     /// The other side is there, with nothing from before.
     fn begin(&mut self, first: u32) {
-        self.expected = first;
-        self.missing.clear();
-        self.received.clear();
+        self.openings.begin(first);
+        self.receipts.clear();
         self.flights.clear();
-        self.ack_at = None;
+        self.silence.end();
     }
 
     /// The other side isn't the one that it was.
     fn begin_anew(&mut self, first: u32) {
         self.begin(first);
         self.stats.restarts += 1;
-        for key in self.streams.keys().copied().collect::<Vec<_>>() {
+        for key in self.streams.keys() {
             let fresh = |it: &Stream| it.outbound.is_untouched() && it.opening != Word::Known;
-            match self.streams.get_mut(&key) {
+            match self.streams.stream_mut(key) {
                 // Nobody there has heard of it, or done anything for it that we know of.
                 Some(stream) if key.ours && fresh(stream) && stream.reset.is_none() => {
                     stream.opening = Word::Due;
                 }
                 _ => {
                     self.end(key, CONNECTION_RESET, ResetCause::Restart, false);
-                    self.forget(key);
+                    self.streams.forget(key);
                 }
             }
         }
@@ -521,22 +449,12 @@ impl Session {
             .inspect_err(|_| self.stats.malformed += 1)?;
         self.stats.datagrams_in += 1;
         if let Some(number) = number {
-            let below = self.received.first().is_some_and(|(from, _)| number < from);
-            let forgotten = below && self.received.len() >= RECEIVED_RANGES_MAX;
-            if unready || forgotten {
+            if unready || self.receipts.is_forgotten(number) {
                 return Ok(());
             }
-            self.ack_dscp = dscp;
-            let gap = self.received.last().is_some_and(|(_, to)| to != number);
-            let at = if gap { now } else { now + ACK_DELAY };
-            self.ack_at = Some(self.ack_at.map_or(at, |before| before.min(at)));
-            if self.received.contains(number) {
+            if !self.receipts.take(now, dscp, number) {
                 self.stats.duplicates += 1;
                 return Ok(());
-            }
-            self.received.insert(number, number + 1);
-            if self.received.len() > RECEIVED_RANGES_MAX {
-                self.received.pop_first();
             }
         }
         let mut items = items;
@@ -564,7 +482,7 @@ impl Session {
                 Item::Data { key, .. } | Item::Credit { key, .. } => key,
                 Item::Accept { .. } | Item::Ack(_) => continue,
             };
-            let unknown = key.n >= self.expected || self.missing.contains(&key.n);
+            let unknown = self.openings.is_unknown(key.n);
             unready |= key.ours && unknown && !opened.contains(&key.n);
         }
         Ok(unready)
@@ -572,9 +490,8 @@ impl Session {
 
     /// Whether there is place for a stream of theirs with this number, and for all before it.
     fn may_open(&self, n: u32) -> bool {
-        let gap = n.saturating_sub(self.expected) as usize;
         let most = self.settings.streams_max;
-        self.missing.len() + gap <= most && self.streams.len() < 3 * most
+        self.openings.has_room(n, most) && self.streams.len() < 3 * most
     }
 
     fn hear_item(&mut self, now: Instant, item: Item<'_>) {
@@ -586,11 +503,7 @@ impl Session {
             Item::Open { n, dscp, ends } => self.hear_open(now, n, Open { ends, dscp }),
             Item::Accept { n } => {
                 let key = Key { ours: true, n };
-                if let Some(stream) = self.streams.get_mut(&key)
-                    && !stream.accepted
-                    && stream.reset.is_none()
-                {
-                    stream.accepted = true;
+                if self.streams.accept(key) {
                     self.events.push_back(Event::Accepted(key));
                     self.extend(key);
                 }
@@ -602,149 +515,81 @@ impl Session {
                 octets,
             } => self.hear_data(mine(key), offset, end, octets),
             Item::Credit { key, limit } => {
-                if let Some(stream) = self.streams.get_mut(&mine(key)) {
+                if let Some(stream) = self.streams.stream_mut(mine(key)) {
                     stream.outbound.limit = stream.outbound.limit.max(limit);
                 }
             }
             Item::Reset { key, error } => {
                 let key = mine(key);
                 if !key.ours {
-                    self.note_opened(key.n);
+                    self.openings.take(key.n);
                 }
                 self.end(key, error, ResetCause::Far, false);
-                self.forget(key);
+                self.streams.forget(key);
             }
             Item::Ack(ranges) => {
                 let told = self.flights.hear(now, &ranges);
+                // Who only speaks, and doesn't hear, is silent as well.
+                if told.answers {
+                    self.silence.end();
+                }
                 self.learn(told);
             }
         }
     }
 
-    /// A stream of theirs has been opened; false if that was known.
-    fn note_opened(&mut self, n: u32) -> bool {
-        if n < self.expected {
-            return self.missing.remove(&n);
-        }
-        self.missing.extend(self.expected..n);
-        self.expected = n.saturating_add(1);
-        true
-    }
-
     fn hear_open(&mut self, now: Instant, n: u32, open: Open) {
         let key = Key { ours: false, n };
-        if !self.note_opened(n) || self.streams.contains_key(&key) {
+        if !self.openings.take(n) || self.streams.get(key).is_some() {
             return;
         }
-        let theirs = || self.streams.iter().filter(|(key, _)| !key.ours);
+        let theirs = || self.streams.of(false);
         let half = theirs().filter(|(_, it)| !it.accepted && it.reset.is_none());
-        let mut stream = Stream::new(now, open, FIRST_CREDIT);
+        let stream = Stream::new(now, open, FIRST_CREDIT);
         if half.count() >= HALF_OPEN_MAX || theirs().count() >= self.settings.streams_max {
             self.stats.refused += 1;
-            stream.end(TRY_AGAIN, true);
-            self.streams.insert(key, stream);
-            return;
+            return self.streams.add_refused(key, stream, TRY_AGAIN);
         }
-        self.add(key, stream);
+        self.streams.add(key, stream);
         self.events.push_back(Event::Opened(key, open));
     }
 
     fn hear_data(&mut self, key: Key, offset: u64, end: bool, octets: &[u8]) {
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return;
-        };
-        if stream.reset.is_some() {
+        if self.streams.live(key).is_none() {
             return;
         }
-        match stream.inbound.take(offset, octets, end) {
-            Some(fresh) => {
-                self.stats.streams.taken += fresh;
-                self.events.push_back(Event::Ready(key));
-            }
+        if self.streams.take(key, offset, octets, end) {
+            self.events.push_back(Event::Ready(key));
+        } else {
             // It isn't what it agreed to be.
-            None => self.end(key, PROTOCOL, ResetCause::Far, true),
+            self.end(key, PROTOCOL, ResetCause::Far, true);
         }
     }
 
     /// Some datagrams arrived, some are lost.
     fn learn(&mut self, told: Told) {
         self.stats.repaired += told.repairs;
-        told.arrived.into_iter().for_each(|said| self.arrive(said));
-        told.lost.into_iter().for_each(|said| self.lose(said));
+        for said in told.arrived {
+            let ready = self.streams.arrive(said);
+            self.events.extend(ready.map(Event::Ready));
+        }
+        told.lost
+            .into_iter()
+            .for_each(|said| self.streams.lose(said));
     }
 
-    fn arrive(&mut self, said: Said) {
-        let key = said.key();
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return;
-        };
-        match said {
-            Said::Open(_) | Said::Accept(_) => stream.opening.arrive(),
-            Said::Credit(_) => stream.inbound.credit.arrive(),
-            Said::Reset(_) => stream.resetting.arrive(),
-            Said::Data(_, piece) if stream.reset.is_none() => {
-                self.stats.streams.delivered += stream.outbound.arrive(piece);
-                self.events.push_back(Event::Ready(key));
-            }
-            Said::Data(..) => {}
-        }
-        self.forget(key);
-    }
-
-    /// What is lost is to be said again.
-    fn lose(&mut self, said: Said) {
-        let Some(stream) = self.streams.get_mut(&said.key()) else {
-            return;
-        };
-        match said {
-            Said::Open(_) | Said::Accept(_) => stream.opening.lose(),
-            Said::Credit(_) => stream.inbound.credit.lose(),
-            Said::Reset(_) => stream.resetting.lose(),
-            Said::Data(_, piece) if stream.reset.is_none() => stream.outbound.lose(piece),
-            Said::Data(..) => {}
-        }
-    }
-
-    fn end(&mut self, key: Key, error: u16, cause: ResetCause, tell: bool) {
-        let Some(stream) = self.streams.get_mut(&key) else {
-            return;
-        };
-        if stream.reset.is_some() {
-            // Both ended it: nobody waits to be told.
-            if !tell {
-                stream.resetting = Word::Known;
-            }
-            return;
-        }
-        self.stats.streams.reset(cause, stream.held());
-        self.granted -= stream.inbound.granted();
-        stream.end(error, tell);
-        if cause != ResetCause::Peer {
+    /// Ends a stream; false if it had ended.
+    fn end(&mut self, key: Key, error: u16, cause: ResetCause, tell: bool) -> bool {
+        let ended = self.streams.end(key, error, cause, tell);
+        if ended && cause != ResetCause::Peer {
             self.events.push_back(Event::Reset(key, error));
         }
+        ended
     }
 
-    /// Forgets a stream of which nothing is left.
-    fn forget(&mut self, key: Key) {
-        let Some(stream) = self.streams.get(&key).filter(|it| it.is_over()) else {
-            return;
-        };
-        if stream.reset.is_none() {
-            self.stats.streams.ended += 1;
-            self.granted -= stream.inbound.granted();
-        }
-        self.streams.remove(&key);
-    }
-
-    /// Asserts that each octet taken is delivered, held or lost by a reset, and that limits hold.
+    /// Asserts that octets are balanced, and that limits hold.
     pub fn check(&self) {
-        let held = self.streams.values().map(Stream::held).sum();
-        let open = self.streams.values().filter(|it| it.reset.is_none());
-        let granted: u64 = open.clone().map(|it| it.inbound.granted()).sum();
-        let books: &StreamLedger = &self.stats.streams;
-        let right = books.balanced(open.count() as u64, held);
-        assert!(right, "octets are lost, or twice: {books:?}, {held} held");
-        assert_eq!(granted, self.granted, "credit isn't what was given");
+        self.streams.check();
         self.flights.check();
     }
 }

@@ -7,6 +7,7 @@ use super::*;
 use crate::codec::Ends;
 use crate::flights::PROBE_PAUSE;
 use crate::greeting::both;
+use crate::table::WAIT_MAX;
 
 const SETTINGS: Settings = Settings {
     patience: Duration::from_secs(1),
@@ -144,7 +145,7 @@ fn a_stream_is_opened_accepted_carried_both_ways_and_ended() {
     assert!(pair.sides[0].at_end(key));
     pair.run(100);
     for side in &pair.sides {
-        assert!(side.streams.is_empty() && side.flights.len() == 0);
+        assert!(side.streams.all.is_empty() && side.flights.is_empty());
         let books = side.stats().streams;
         assert_eq!((books.opened, books.ended, books.delivered), (1, 1, 14));
         assert_eq!(side.stats().repaired, 0);
@@ -175,7 +176,7 @@ fn a_refusal_has_the_reason_of_the_far_side() {
     pair.until("refused", |it| {
         it.events[0].contains(&Event::Reset(key, 111))
     });
-    pair.until("forgotten", |it| it.sides[1].streams.is_empty());
+    pair.until("forgotten", |it| it.sides[1].streams.all.is_empty());
     assert_eq!(pair.sides[0].stats().streams.resets_by(ResetCause::Far), 1);
     assert_eq!(pair.sides[1].stats().streams.resets_by(ResetCause::Peer), 1);
 }
@@ -191,8 +192,8 @@ fn a_stream_that_ends_before_it_was_heard_of_leaves_no_gap() {
         it.sides[1].read(Key { ours: false, n: 1 }, 9) == b"x"
     });
     pair.run(100);
-    assert!(pair.sides[1].missing.is_empty());
-    assert!(!pair.sides[0].streams.contains_key(&first));
+    assert!(!pair.sides[1].openings.has_gaps());
+    assert!(!pair.sides[0].streams.all.contains_key(&first));
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn what_nobody_reads_is_not_sent_beyond_the_window() {
     pair.sides[1].accept(THEIRS);
     pair.sides[0].write(pair.now, key, &text(200_000, 0));
     pair.run(1000);
-    assert_eq!(pair.sides[1].streams[&THEIRS].held(), SETTINGS.window);
+    assert_eq!(pair.sides[1].streams.all[&THEIRS].held(), SETTINGS.window);
     assert_eq!(pair.sides[0].room(key), 0);
     let mut came = Vec::new();
     pair.until("all", |it| {
@@ -381,6 +382,88 @@ fn after_an_outage_of_a_minute_the_stream_goes_on_within_two_seconds() {
 }
 
 #[test]
+fn a_partner_is_there_from_its_first_word_until_it_is_silent_for_long() {
+    let mut pair = Pair::new(1, [0; 3]);
+    assert!(!pair.sides[0].is_there());
+    pair.sides[0].greet(pair.now);
+    pair.until("there", |it| it.sides[0].is_there());
+    // Nothing is missed as long as nothing was asked.
+    pair.run(10_000);
+    assert!(pair.sides[0].is_there());
+    let old = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    let far = pair.opened().unwrap();
+    pair.sides[1].accept(far);
+    pair.until("accepted", |it| {
+        it.events[0].contains(&Event::Accepted(old))
+    });
+    pair.run(100);
+    pair.cut = true;
+    pair.way.clear();
+    let since = pair.now;
+    let new = pair.sides[0].open(pair.now, open(2)).unwrap();
+    let lost = Event::Lost(new);
+    pair.until("lost", |it| it.events[0].contains(&lost));
+    let after = pair.now.since(since).as_millis();
+    assert!((31_000..33_000).contains(&after), "{after} ms");
+    assert!(!pair.sides[0].is_there());
+    // What was accepted goes on, and there is somebody again with the first answer.
+    pair.cut = false;
+    pair.until("there again", |it| it.sides[0].is_there());
+    pair.sides[0].write(pair.now, old, b"still");
+    pair.until("read", |it| it.sides[1].read(far, 9) == b"still");
+    let told = |event: &&Event| matches!(event, Event::Lost(_) | Event::Reset(..));
+    assert_eq!(pair.events[0].iter().filter(told).count(), 1);
+}
+
+#[test]
+fn after_a_quarter_of_an_hour_of_silence_all_streams_end() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    let far = pair.opened().unwrap();
+    pair.sides[1].accept(far);
+    pair.until("accepted", |it| {
+        it.events[0].contains(&Event::Accepted(key))
+    });
+    pair.run(100);
+    pair.cut = true;
+    pair.way.clear();
+    let sent = pair.sides[0].stats().datagrams_out;
+    pair.sides[0].write(pair.now, key, b"x");
+    pair.run(89_900);
+    assert_eq!(pair.events[0].last(), Some(&Event::Ready(key)));
+    pair.run(200);
+    assert!(pair.events[0].contains(&Event::Reset(key, TIMED_OUT)));
+    // It asks ever less often.
+    let asked = pair.sides[0].stats().datagrams_out - sent;
+    assert!((200..260).contains(&asked), "{asked}");
+    // The other side hears of it when it can.
+    pair.cut = false;
+    let told = Event::Reset(far, TIMED_OUT);
+    pair.until("told", |it| it.events[1].contains(&told));
+}
+
+#[test]
+fn who_speaks_and_does_not_hear_is_silent() {
+    let mut pair = Pair::new(1, [0; 3]);
+    pair.sides[0].greet(pair.now);
+    pair.until("both there", |it| it.sides.iter().all(Session::is_there));
+    pair.run(100);
+    pair.sides[0].open(pair.now, open(1)).unwrap();
+    // What the first side sends goes astray, and what comes to it doesn't.
+    for n in 0..3400 {
+        if n % 300 == 0 {
+            let key = pair.sides[1].open(pair.now, open(9)).unwrap();
+            pair.sides[1].reset(key, 104);
+        }
+        pair.step();
+        pair.way.retain(|(_, to, ..)| *to == 0);
+    }
+    assert!(!pair.sides[0].is_there());
+}
+
+#[test]
 fn short_streams_go_before_long_ones_and_none_starves() {
     let mut pair = Pair::new(1, [0; 3]);
     let long = pair.sides[0].open(pair.now, open(1)).unwrap();
@@ -388,18 +471,24 @@ fn short_streams_go_before_long_ones_and_none_starves() {
     pair.run(30);
     let short = pair.sides[0].open(pair.now, open(2)).unwrap();
     // Not before the other side hears of it.
-    assert_eq!(pair.sides[0].next_stream(pair.now, 10, true), None);
+    assert_eq!(pair.sides[0].streams.next(pair.now, 10, true), None);
     pair.step();
     pair.sides[0].write(pair.now, short, &text(2000, 0));
-    assert_eq!(pair.sides[0].next_stream(pair.now, 10, true), Some(short));
+    assert_eq!(pair.sides[0].streams.next(pair.now, 10, true), Some(short));
     pair.sides[0].write(pair.now, long, &text(60_000, 0));
-    let served = pair.sides[0].streams[&long].served;
-    pair.sides[0].streams.get_mut(&long).unwrap().outbound.limit = 100_000;
+    let served = pair.sides[0].streams.all[&long].served;
+    pair.sides[0]
+        .streams
+        .all
+        .get_mut(&long)
+        .unwrap()
+        .outbound
+        .limit = 100_000;
     let late = served + WAIT_MAX;
     let before = late - Duration::from_nanos(1);
-    pair.sides[0].streams.get_mut(&short).unwrap().served = before;
-    assert_eq!(pair.sides[0].next_stream(before, 10, true), Some(short));
-    assert_eq!(pair.sides[0].next_stream(late, 10, true), Some(long));
+    pair.sides[0].streams.all.get_mut(&short).unwrap().served = before;
+    assert_eq!(pair.sides[0].streams.next(before, 10, true), Some(short));
+    assert_eq!(pair.sides[0].streams.next(late, 10, true), Some(long));
 }
 
 #[test]
@@ -425,7 +514,13 @@ fn who_sends_more_than_he_may_ends_his_stream() {
     let mut pair = Pair::new(1, [0; 3]);
     let key = pair.sides[0].open(pair.now, open(1)).unwrap();
     pair.until("opened", |it| it.opened().is_some());
-    pair.sides[0].streams.get_mut(&key).unwrap().outbound.limit = u64::MAX / 4;
+    pair.sides[0]
+        .streams
+        .all
+        .get_mut(&key)
+        .unwrap()
+        .outbound
+        .limit = u64::MAX / 4;
     pair.sides[0].write(pair.now, key, &text(100_000, 0));
     pair.until("ended", |it| {
         it.events[0].contains(&Event::Reset(key, PROTOCOL))
@@ -474,7 +569,7 @@ proptest! {
                 ended[at][0] |= it.sides[0].at_end(*key);
             }
             ended.iter().all(|it| *it == [true; 2])
-                && it.sides.iter().all(|side| side.streams.is_empty())
+                && it.sides.iter().all(|side| side.streams.all.is_empty())
         });
         for (at, length) in lengths.iter().enumerate() {
             prop_assert!(came[at] == text(*length, at), "stream {} there", at);

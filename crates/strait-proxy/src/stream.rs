@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use strait_core::Instant;
 
-use crate::codec::Ends;
+use crate::codec::{Ends, Item, Key};
+use crate::flights::Said;
 use crate::ranges::Ranges;
 
 /// What the far gateway is asked to open.
@@ -326,6 +327,34 @@ impl Stream {
     /// Whether it has anything to say but octets.
     pub(crate) fn has_word(&self) -> bool {
         self.resetting.is_due() || self.opening.is_due() || self.inbound.credit.is_due()
+    }
+
+    /// The next thing that it has to say beside octets, which is on its way then.
+    pub(crate) fn say_word(&mut self, key: Key) -> Option<(Item<'static>, Said)> {
+        let reset = self.reset.filter(|_| self.resetting.is_due());
+        let (item, word, said) = if let Some(error) = reset {
+            let item = Item::Reset { key, error };
+            (item, &mut self.resetting, Said::Reset(key))
+        } else if self.opening.is_due() && key.ours {
+            let Open { ends, dscp } = self.open;
+            let item = Item::Open {
+                n: key.n,
+                dscp,
+                ends,
+            };
+            (item, &mut self.opening, Said::Open(key))
+        } else if self.opening.is_due() {
+            let item = Item::Accept { n: key.n };
+            (item, &mut self.opening, Said::Accept(key))
+        } else if self.inbound.credit.is_due() {
+            let limit = self.inbound.limit;
+            let item = Item::Credit { key, limit };
+            (item, &mut self.inbound.credit, Said::Credit(key))
+        } else {
+            return None;
+        };
+        *word = Word::Sent;
+        Some((item, said))
     }
 
     /// Ends it; what it holds is lost.

@@ -71,12 +71,14 @@ described! {
     pub struct Proxy from stats: &ProxyStats {
         /// Streams of its sessions, both directions together
         streams: Streams = Streams::new(&stats.sessions.streams);
-        /// Partners that have been heard
+        /// Partners that have been heard and aren't lost
         partners_known: u64 = stats.partners_known
             => gauge("proxy_partners_known").head("partners");
         /// Clients that have no connection, by what was wrong
         refused: Counts = refusals(stats)
             => counter("proxy_refused").by("cause", &[]).head("refused");
+        /// Clients who passed as without the proxy, as their partner was silent
+        passed: u64 = stats.passed => counter("proxy_passed").head("passed");
         /// Streams not opened, as there were as many as there may be
         full: u64 = stats.sessions.refused => counter("proxy_full");
         /// How often a stream got no more credit, as too much waited to be read

@@ -276,6 +276,20 @@ fn connections_go_through_proxies_live_as_in_virtual_time() {
 }
 
 #[test]
+fn connections_pass_a_proxy_whose_partner_is_silent_live_as_in_virtual_time() {
+    if !can_run("lab unproxied") {
+        return;
+    }
+    let told = compared("unproxied.toml");
+    told.expect_all(&[
+        "unproxied-download-time",
+        "unproxied-page-time",
+        "lab-wrong-octets",
+        "lab-nothing-left",
+    ]);
+}
+
+#[test]
 fn clients_are_asked_about_live_as_in_virtual_time() {
     if !can_run("lab asked") {
         return;

@@ -94,8 +94,10 @@ impl ProxyRefusal {
 pub struct ProxyStats {
     /// All its sessions.
     pub sessions: SessionStats,
-    /// Partners that have been heard.
+    /// Partners that have been heard and aren't lost.
     pub partners_known: u64,
+    /// Clients who passed as without the proxy, as their partner was silent.
+    pub passed: u64,
     refusals: [u64; ProxyRefusal::ALL.len()],
 }
 

@@ -7,5 +7,6 @@ pub(crate) mod led_routes;
 pub mod namespace;
 pub mod netlink;
 pub(crate) mod networks;
+pub mod proxy_check;
 pub mod proxy_rules;
 pub mod schedule;

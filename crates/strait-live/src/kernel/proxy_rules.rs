@@ -7,8 +7,11 @@ use strait_node::NodeConfig;
 use strait_node::config::HostKind;
 
 /// The table of `nft`, and the number of the packets' mark and of the routing table.
-const TABLE: &str = "strait_proxy";
-const NUMBER: u16 = 7480;
+pub(super) const TABLE: &str = "strait_proxy";
+pub(super) const NUMBER: u16 = 7480;
+
+/// A packet that asks for a connection.
+const FIRST: &str = "tcp flags & (fin | syn | rst | ack) == syn";
 
 /// The script that sets the rules; `None` if the gateway has no proxy.
 ///
@@ -30,7 +33,7 @@ pub fn set(config: &NodeConfig) -> Option<String> {
             let port = proxy.port;
             let _ = writeln!(
                 rules,
-                "        {family} daddr {prefix} meta l4proto tcp \
+                "        {family} daddr {prefix} {FIRST} \
                  tproxy {family} to :{port} meta mark set {NUMBER} accept",
             );
         }
@@ -48,9 +51,13 @@ delete table inet {TABLE}
 table inet {TABLE} {{
     chain in {{
         type filter hook prerouting priority mangle; policy accept;
-        # Answers to connections that the gateway has in its clients' names.
+        # What comes by a link passes, and what is for this host; other clients' first packets are
+        # brought to the gateway, which lets them pass where its partner is silent.
+        {FIRST} jump clients
+        # Packets of connections that the gateway has with clients, or in their names.
         meta l4proto tcp socket transparent 1 meta mark set {NUMBER} accept
-        # What comes by a link passes, and what is for this host.
+    }}
+    chain clients {{
 {own}        fib daddr type local return
 {rules}    }}
 }}
@@ -91,8 +98,9 @@ mod tests {
         let off = format!("[proxy]\nenabled = false\n{partner}");
         assert_eq!(set(&config(&off)), None);
         let script = set(&config(&format!("[proxy]\nport = 99\n{partner}"))).unwrap();
-        let rule = "ip daddr 10.2.0.0/24 meta l4proto tcp tproxy ip to :99 meta mark set 7480";
-        assert!(script.contains(rule), "{script}");
+        let rule = "tproxy ip to :99 meta mark set 7480";
+        let rule = format!("ip daddr 10.2.0.0/24 {FIRST} {rule}");
+        assert!(script.contains(&rule), "{script}");
         assert!(script.contains("iifname \"strait0\" return"), "{script}");
         assert!(!script.contains("flush ruleset") && !script.contains("ip6 daddr"));
     }

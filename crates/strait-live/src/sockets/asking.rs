@@ -209,10 +209,14 @@ impl Tap {
 
     /// Answers a client in the kernel's place.
     pub(super) fn refuse(&self, question: &Question, how: Refusal) -> io::Result<()> {
+        // What the host's rules didn't bring was for this listener, and would come here again.
+        if how == Refusal::Pass && question.mark != 0 {
+            return self.send(question.dst.ip(), &question.syn);
+        }
         let client = question.src.ip();
         let mut answer = Vec::new();
         let built = match how {
-            Refusal::Silence => false,
+            Refusal::Silence | Refusal::Pass => false,
             Refusal::Reset => reset_for(&question.syn, &mut answer),
             Refusal::Unreachable(why) => {
                 let kind = IcmpError::Unreachable(why);

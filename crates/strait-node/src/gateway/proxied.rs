@@ -111,10 +111,10 @@ impl Proxied {
             let hop = hop.filter(there);
             let link = hop.and_then(|hop| self.view(hop, around));
             self.proxy.set_link(now, partner, link);
+            self.proxy.tend(now, partner);
             let Some(hop) = hop.filter(|_| link.is_some()) else {
                 continue;
             };
-            self.proxy.tend(now, partner);
             for dscp in self.proxy.wants(now, partner) {
                 self.send(now, (partner, address), hop, dscp, around);
             }

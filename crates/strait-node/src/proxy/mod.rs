@@ -5,6 +5,9 @@
 //! connection there, and then that. **Early**: it is connected at once, and reset if that was
 //! wrong.
 //!
+//! **Silent** partners swallow nobody: clients whose partner hasn't spoken yet, or is lost, pass as
+//! without the proxy.
+//!
 //! **Credit** couples the ways: a client isn't read from while much of what it sent waits for the
 //! link, and the link doesn't carry what a server hasn't taken.
 //!
@@ -153,8 +156,8 @@ impl Proxy {
         let mut sessions = SessionStats::default();
         let mut stats = self.stats;
         for partner in &self.partners {
-            sessions.add(partner.session.stats());
-            stats.partners_known += u64::from(partner.session.is_known());
+            sessions.add(&partner.session.stats());
+            stats.partners_known += u64::from(partner.session.is_there());
         }
         stats.sessions = sessions;
         stats
@@ -237,6 +240,9 @@ impl Proxy {
             let how = Refusal::Unreachable(Unreachable::AdminProhibited);
             return self.refuse(id, ProxyRefusal::NoPartner, how);
         };
+        if !self.partners[partner].session.is_there() {
+            return self.pass(id);
+        }
         let open = Open { ends, dscp };
         let Ok(key) = self.partners[partner].session.open(now, open) else {
             // It asks again.
@@ -253,6 +259,12 @@ impl Proxy {
     fn refuse(&mut self, id: StreamId, why: ProxyRefusal, how: Refusal) {
         self.stats.refuse(why);
         self.operate(id, StreamOp::Refuse(how));
+    }
+
+    /// Lets a client go on to whom it wants, without the proxy.
+    fn pass(&mut self, id: StreamId) {
+        self.stats.passed += 1;
+        self.operate(id, StreamOp::Refuse(Refusal::Pass));
     }
 
     /// The partner near an address.
@@ -299,6 +311,7 @@ impl Proxy {
                     }
                 }
                 Event::Reset(key, error) => self.end(partner, key, error),
+                Event::Lost(key) => self.lose(partner, key),
             }
         }
     }
@@ -357,6 +370,18 @@ impl Proxy {
         match phase {
             Some(Phase::Asked) => self.refuse(id, ProxyRefusal::Server, as_refusal(error)),
             _ => self.operate(id, StreamOp::Reset(i32::from(error))),
+        }
+        self.forget(id);
+    }
+
+    /// The far side is silent, and hadn't accepted a stream.
+    fn lose(&mut self, partner: usize, key: Key) {
+        let Some(id) = self.ids.get(&(partner, key)).copied() else {
+            return;
+        };
+        match self.locals.get(&id).map(|it| it.phase) {
+            Some(Phase::Asked) => self.pass(id),
+            _ => self.operate(id, StreamOp::Reset(i32::from(TIMED_OUT))),
         }
         self.forget(id);
     }
@@ -426,9 +451,11 @@ impl Proxy {
         self.partners[partner].set_link(now, link, self.hold);
     }
 
-    /// Has a session take note of the time. Streams that wait for room are looked at again.
+    /// Has a session take note of the time.
     pub(crate) fn tend(&mut self, now: Instant, partner: usize) {
-        self.partners[partner].session.tend(now);
+        self.partners[partner].tend(now);
+        // Nothing is opened by time.
+        self.follow(partner, |_| false);
     }
 
     /// The code points of which a session has something to send.

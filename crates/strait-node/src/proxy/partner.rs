@@ -143,6 +143,14 @@ impl Partner {
         near.map(|it| it.length).max()
     }
 
+    /// Takes note of the time.
+    pub(super) fn tend(&mut self, now: Instant) {
+        match self.link {
+            Some(_) => self.session.tend(now),
+            None => self.session.tend_silent(now),
+        }
+    }
+
     pub(super) fn set_link(
         &mut self,
         now: Instant,
@@ -190,7 +198,10 @@ impl Partner {
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {
-        self.link?;
+        let silent = self.session.wake_silent().filter(|at| *at > self.seen);
+        if self.link.is_none() {
+            return silent;
+        }
         let paced = self
             .next
             .values()

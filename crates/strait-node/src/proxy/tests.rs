@@ -41,6 +41,8 @@ fn config(partner: &str, prefix: &str, allow: &str) -> ProxyConfig {
 struct Pair {
     now: Instant,
     sides: [Proxy; 2],
+    /// Nothing crosses.
+    cut: bool,
     effects: [Vec<Effect>; 2],
 }
 
@@ -57,6 +59,7 @@ impl Pair {
         let mut pair = Self {
             now: Instant::ZERO,
             sides,
+            cut: false,
             effects: [Vec::new(), Vec::new()],
         };
         pair.settle();
@@ -72,7 +75,8 @@ impl Pair {
                 self.sides[from].set_link(now, 0, Some(LINK));
                 self.sides[from].tend(now, 0);
                 for dscp in self.sides[from].wants(now, 0) {
-                    if let Some(datagram) = self.sides[from].poll(now, 0, dscp, 0) {
+                    let datagram = self.sides[from].poll(now, 0, dscp, 0);
+                    if let Some(datagram) = datagram.filter(|_| !self.cut) {
                         let to = &mut self.sides[1 - from];
                         to.hear_partner(now, 0, dscp, &datagram, is_near);
                     }
@@ -313,6 +317,81 @@ fn a_gateway_that_began_anew_has_its_partners_connections_reset() {
     pair.settle();
     assert_eq!(pair.take(0), [(near, StreamOp::Reset(104))]);
     assert_eq!(pair.sides[0].stats().sessions.restarts, 1);
+}
+
+#[test]
+fn clients_pass_while_their_partner_is_silent() {
+    let pass = |id| (id, StreamOp::Refuse(Refusal::Pass));
+    for connect in [ProxyConnect::Honest, ProxyConnect::Early] {
+        let mut pair = Pair::new(|config| config.connect = connect);
+        let far = config("10.9.0.1", "10.1.0.0/24", "10.2.0.0/24");
+        let restart = |n| Proxy::new(OWNER, &far, vec!["10.9.0.2".parse().unwrap()], n);
+        // A gateway that hasn't heard of its partner.
+        let near = config("10.9.0.2", "10.2.0.0/24", "10.1.0.0/24");
+        pair.sides[0] = Proxy::new(
+            OWNER,
+            &ProxyConfig { connect, ..near },
+            vec!["10.9.0.1".parse().unwrap()],
+            9,
+        );
+        pair.cut = true;
+        pair.settle();
+        pair.take(0);
+        let alone = pair.ask(1, "10.2.0.2:80");
+        assert_eq!(pair.take(0), [pass(alone)]);
+        // It comes.
+        pair.cut = false;
+        pair.sides[1] = restart(10);
+        pair.settle();
+        let [there, _] = pair.connect();
+        // It goes, and the next client is the one that notices.
+        pair.cut = true;
+        let waits = pair.ask(2, "10.2.0.2:80");
+        let early = connect == ProxyConnect::Early;
+        let accepted: &[_] = if early {
+            &[(waits, StreamOp::Accept)]
+        } else {
+            &[]
+        };
+        assert_eq!(pair.take(0), accepted);
+        (0..17).for_each(|_| pair.settle());
+        let lost = if early {
+            (waits, StreamOp::Reset(110))
+        } else {
+            pass(waits)
+        };
+        assert_eq!(pair.take(0), [lost]);
+        let next = pair.ask(3, "10.2.0.2:80");
+        assert_eq!(pair.take(0), [pass(next)]);
+        // It returns, and so does what it had.
+        pair.cut = false;
+        (0..3).for_each(|_| pair.settle());
+        pair.tell(0, there, StreamEvent::Data(b"on"));
+        let sent = pair.take(1).into_iter().map(|(_, op)| op);
+        assert_eq!(sent.collect::<Vec<_>>(), [StreamOp::Send(b"on".to_vec())]);
+        pair.ask(4, "10.2.0.2:80");
+        assert!(matches!(pair.take(1)[..], [(_, StreamOp::Connect { .. })]));
+        let passed = if early { 2 } else { 3 };
+        assert_eq!(pair.sides[0].stats().passed, passed);
+    }
+}
+
+#[test]
+fn a_link_that_is_down_for_long_is_a_silent_partner() {
+    let mut pair = Pair::new(|_| ());
+    let start = pair.now;
+    let proxy = &mut pair.sides[0];
+    proxy.set_link(start, 0, None);
+    proxy.tend(start, 0);
+    let at = proxy.wake().unwrap();
+    assert!(at > start + Duration::from_secs(30));
+    for (now, there) in [(at - Duration::from_nanos(1), 1), (at, 0)] {
+        proxy.set_link(now, 0, None);
+        proxy.tend(now, 0);
+        assert_eq!(proxy.stats().partners_known, there);
+    }
+    proxy.set_link(at, 0, Some(LINK));
+    assert_eq!(proxy.stats().partners_known, 1);
 }
 
 #[test]

@@ -105,6 +105,9 @@ impl Kernel {
     }
 
     fn refuse(&mut self, now: Instant, question: &Question, how: Refusal) {
+        if how == Refusal::Pass && !self.is_own(question.dst.ip()) {
+            return self.send(now, question.syn.clone());
+        }
         let mut answer = Vec::new();
         let built = match how {
             Refusal::Reset => reset_for(&question.syn, &mut answer),
@@ -115,7 +118,7 @@ impl Kernel {
                     build_icmp_error(kind, own, &question.syn, &mut answer)
                 })
             }
-            Refusal::Unreachable(_) | Refusal::Silence => false,
+            Refusal::Unreachable(_) | Refusal::Silence | Refusal::Pass => false,
         };
         if built {
             self.send(now, answer);

@@ -311,7 +311,9 @@ impl Kernel {
                 let ends = Ends::received(info);
                 let known = ends.is_some_and(|ends| self.streams.knows(ends));
                 let foreign = self.around.is_wire(from) && self.sockets.takes_foreign_streams();
-                let brought = foreign && self.around.brings(info.dst);
+                // Rules bring first packets alone: others are for connections of somebody else.
+                let first = Syn::parse(packet.bytes()).is_some();
+                let brought = foreign && first && self.around.brings(info.dst);
                 known || own || brought && !info.dst.is_multicast()
             }
             protocol::UDP if info.dst.is_multicast() => self.sockets.owner(info).is_some(),

@@ -1,0 +1,253 @@
+//! The streams of a session, and the books about them.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use strait_core::stream_ledger::{ResetCause, StreamLedger};
+use strait_core::{Duration, Instant};
+
+use crate::codec::{HEADER_OCTETS_MAX, ITEM_OCTETS_MAX, Key, write_item};
+use crate::flights::Said;
+use crate::stream::{Stream, Word};
+
+/// A stream that has waited so long goes before those that had less.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// All streams of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) all: BTreeMap<Key, Stream>,
+    /// Octets that may come, of all of them.
+    granted: u64,
+    books: StreamLedger,
+    /// How often one got no more credit, as too much waited to be read.
+    starved: u64,
+}
+
+impl Table {
+    pub(crate) const fn books(&self) -> &StreamLedger {
+        &self.books
+    }
+
+    pub(crate) const fn starved(&self) -> u64 {
+        self.starved
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.all.keys().copied().collect()
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&Stream> {
+        self.all.get(&key)
+    }
+
+    pub(crate) fn stream_mut(&mut self, key: Key) -> Option<&mut Stream> {
+        self.all.get_mut(&key)
+    }
+
+    /// One that hasn't been reset.
+    pub(crate) fn live(&mut self, key: Key) -> Option<&mut Stream> {
+        self.stream_mut(key).filter(|it| it.reset.is_none())
+    }
+
+    /// Those that one side opened.
+    pub(crate) fn of(&self, ours: bool) -> impl Iterator<Item = (&Key, &Stream)> {
+        self.all.iter().filter(move |(key, _)| key.ours == ours)
+    }
+
+    pub(crate) fn add(&mut self, key: Key, stream: Stream) {
+        self.books.opened += 1;
+        self.granted += stream.inbound.granted();
+        self.all.insert(key, stream);
+    }
+
+    /// One that is over as it begins: the other side is told why.
+    pub(crate) fn add_refused(&mut self, key: Key, mut stream: Stream, error: u16) {
+        stream.end(error, true);
+        self.all.insert(key, stream);
+    }
+
+    /// A stream has its connection; false if that was known, or it is over.
+    pub(crate) fn accept(&mut self, key: Key) -> bool {
+        let Some(stream) = self.live(key).filter(|it| !it.accepted) else {
+            return false;
+        };
+        stream.accepted = true;
+        if !key.ours {
+            stream.opening = Word::Due;
+        }
+        true
+    }
+
+    pub(crate) fn write(&mut self, now: Instant, key: Key, octets: &[u8]) {
+        let Some(stream) = self.live(key) else {
+            return;
+        };
+        if !stream.outbound.wants(true) {
+            stream.served = now;
+        }
+        stream.outbound.write(octets);
+        self.books.taken += octets.len() as u64;
+    }
+
+    pub(crate) fn read(&mut self, key: Key, octets_max: usize) -> Vec<u8> {
+        let Some(stream) = self.all.get_mut(&key) else {
+            return Vec::new();
+        };
+        let octets = stream.inbound.read(octets_max);
+        self.granted -= octets.len() as u64;
+        self.books.delivered += octets.len() as u64;
+        octets
+    }
+
+    /// Octets came; false if they lie where none may.
+    pub(crate) fn take(&mut self, key: Key, offset: u64, octets: &[u8], end: bool) -> bool {
+        let Some(stream) = self.live(key) else {
+            return true;
+        };
+        let fresh = stream.inbound.take(offset, octets, end);
+        self.books.taken += fresh.unwrap_or_default();
+        fresh.is_some()
+    }
+
+    /// Lets more of a stream come, if much may come and little does, and `octets_max` of all aren't
+    /// reached.
+    pub(crate) fn extend(&mut self, key: Key, window: u64, octets_max: u64) {
+        let Some(stream) = self.all.get_mut(&key) else {
+            return;
+        };
+        let inbound = &mut stream.inbound;
+        let more = window.saturating_sub(inbound.granted());
+        if more * 4 < window || inbound.has_end() || stream.reset.is_some() {
+            return;
+        }
+        if self.granted + more > octets_max {
+            self.starved += 1;
+            return;
+        }
+        inbound.limit += more;
+        inbound.credit = Word::Due;
+        self.granted += more;
+    }
+
+    /// The stream of a code point whose octets go next: the one that had least, before it one that
+    /// has waited too long.
+    pub(crate) fn next(&self, now: Instant, dscp: u8, fresh: bool) -> Option<Key> {
+        let streams = self.all.iter().filter(|(_, it)| {
+            // Nobody takes octets of what he hasn't heard of.
+            let told = !it.opening.is_due();
+            it.open.dscp == dscp && told && it.outbound.wants(fresh)
+        });
+        let rank = |stream: &Stream| {
+            let starves = now.since(stream.served) >= WAIT_MAX;
+            let attained = if starves { 0 } else { stream.attained };
+            (!starves, attained, stream.served)
+        };
+        streams.min_by_key(|(_, it)| rank(it)).map(|(key, _)| *key)
+    }
+
+    /// The code points of streams that have something to say, new octets only with `fresh`.
+    pub(crate) fn wanting(&self, fresh: bool) -> impl Iterator<Item = u8> {
+        let streams = self.all.values();
+        let streams = streams.filter(move |it| it.has_word() || it.outbound.wants(fresh));
+        streams.map(|it| it.open.dscp)
+    }
+
+    /// Says what streams of a code point have to say beside octets.
+    pub(crate) fn say_words(
+        &mut self,
+        dscp: u8,
+        room: usize,
+        body: &mut Vec<u8>,
+        said: &mut Vec<Said>,
+    ) {
+        let streams = self.all.iter_mut().filter(|(_, it)| it.open.dscp == dscp);
+        for (key, stream) in streams {
+            while stream.has_word() && body.len() + HEADER_OCTETS_MAX + ITEM_OCTETS_MAX <= room {
+                let Some((item, what)) = stream.say_word(*key) else {
+                    break;
+                };
+                write_item(&item, body);
+                said.push(what);
+            }
+        }
+    }
+
+    /// Something is known to the other side; the stream that has room for more by that.
+    pub(crate) fn arrive(&mut self, said: Said) -> Option<Key> {
+        let key = said.key();
+        let stream = self.all.get_mut(&key)?;
+        let mut ready = None;
+        match said {
+            Said::Open(_) | Said::Accept(_) => stream.opening.arrive(),
+            Said::Credit(_) => stream.inbound.credit.arrive(),
+            Said::Reset(_) => stream.resetting.arrive(),
+            Said::Data(_, piece) if stream.reset.is_none() => {
+                self.books.delivered += stream.outbound.arrive(piece);
+                ready = Some(key);
+            }
+            Said::Data(..) => {}
+        }
+        self.forget(key);
+        ready
+    }
+
+    /// What is lost is to be said again.
+    pub(crate) fn lose(&mut self, said: Said) {
+        let Some(stream) = self.all.get_mut(&said.key()) else {
+            return;
+        };
+        match said {
+            Said::Open(_) | Said::Accept(_) => stream.opening.lose(),
+            Said::Credit(_) => stream.inbound.credit.lose(),
+            Said::Reset(_) => stream.resetting.lose(),
+            Said::Data(_, piece) if stream.reset.is_none() => stream.outbound.lose(piece),
+            Said::Data(..) => {}
+        }
+    }
+
+    /// Ends a stream; false if it had ended.
+    pub(crate) fn end(&mut self, key: Key, error: u16, cause: ResetCause, tell: bool) -> bool {
+        let Some(stream) = self.all.get_mut(&key) else {
+            return false;
+        };
+        if stream.reset.is_some() {
+            // Both ended it: nobody waits to be told.
+            if !tell {
+                stream.resetting = Word::Known;
+            }
+            return false;
+        }
+        self.books.reset(cause, stream.held());
+        self.granted -= stream.inbound.granted();
+        stream.end(error, tell);
+        true
+    }
+
+    /// Forgets a stream of which nothing is left.
+    pub(crate) fn forget(&mut self, key: Key) {
+        let Some(stream) = self.all.get(&key).filter(|it| it.is_over()) else {
+            return;
+        };
+        if stream.reset.is_none() {
+            self.books.ended += 1;
+            self.granted -= stream.inbound.granted();
+        }
+        self.all.remove(&key);
+    }
+
+    /// Asserts that each octet taken is delivered, held or lost by a reset, and that limits hold.
+    pub(crate) fn check(&self) {
+        let held = self.all.values().map(Stream::held).sum();
+        let open = self.all.values().filter(|it| it.reset.is_none());
+        let granted: u64 = open.clone().map(|it| it.inbound.granted()).sum();
+        let books = &self.books;
+        let right = books.balanced(open.count() as u64, held);
+        assert!(right, "octets are lost, or twice: {books:?}, {held} held");
+        assert_eq!(granted, self.granted, "credit isn't what was given");
+    }
+}
