@@ -337,12 +337,6 @@ impl Ledger {
         record
     }
 
-    /// Whether a fate waits to be seen.
-    pub fn has_records(&self) -> bool {
-        let kept = self.memory.0.as_ref();
-        kept.is_some_and(|kept| !kept.records.is_empty())
-    }
-
     /// Packets whose account is open.
     pub const fn held(&self) -> u64 {
         self.stats.held()
