@@ -1,5 +1,6 @@
 //! A point-to-point line: an asynchronous serial line, or a link that carries frames.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -32,13 +33,14 @@ use strait_core::keys::KeyError;
 /// On a half-duplex line only ask for room for a side that has something to send: a refusal is
 /// remembered as that side's claim to the next turn.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Line {
     ways: [Way; 2],
-    half: Option<Half>,
-    /// What the ends are to be told.
-    told: VecDeque<MediumEvent>,
-    /// The next scheduled change of which they haven't been told.
+    half: Option<Box<Half>>,
+    /// The next scheduled change of which the ends haven't been told.
     change: Option<Instant>,
+    /// What they are to be told.
+    told: VecDeque<MediumEvent>,
     plugged: bool,
 }
 
@@ -65,7 +67,7 @@ impl Line {
                 None => Duration::ZERO,
             };
             let turnaround = turns.turnaround.map_or(Duration::ZERO, |time| time.0);
-            Half::new(turnaround, turn_max)
+            Box::new(Half::new(turnaround, turn_max))
         });
         let mut line = Self {
             ways,

@@ -4,11 +4,14 @@ use crate::LossCause;
 
 /// Counters of what one side sent. On a serial line a frame is what was sent by one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)] // What each frame counts comes first.
 pub struct ChannelStats {
     /// Frames sent, lost ones included.
     pub frames: u64,
     /// Their octets.
     pub octets: u64,
+    /// Time in which octets left, in nanoseconds; counted whole as a transmission begins.
+    pub busy_ns: u64,
     /// Frames that arrived with inverted bits.
     pub corrupted_frames: u64,
     /// Inverted bits of the line in them, start and stop bits included.
@@ -17,8 +20,6 @@ pub struct ChannelStats {
     pub duplicated: u64,
     /// Frames that were held back.
     pub reordered: u64,
-    /// Time in which octets left, in nanoseconds; counted whole as a transmission begins.
-    pub busy_ns: u64,
     lost: [u64; LossCause::ALL.len()],
     lost_octets: u64,
 }

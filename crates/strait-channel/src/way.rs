@@ -27,26 +27,27 @@ const FILL_AFTER: Duration = Duration::from_millis(50);
 /// One direction: its transmitter, and what happens to what it sends.
 ///
 /// Random streams are large, and most lines have none. They lie elsewhere, so that what each frame
-/// meets is close together.
+/// meets is close together, from the beginning of a line of the processor's cache on.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Way {
-    /// `None` for frames.
-    framing: Option<Framing>,
-    frame_octets_max: u32,
-    schedule: Schedule,
-    burst: Burst,
     /// When the last octet has left.
     free: Instant,
-    /// The bit time of the line after the last bit sent.
-    slot: u64,
+    frame_octets_max: u32,
+    /// `None` for frames.
+    framing: Option<Framing>,
+    burst: Burst,
+    /// The last arrival that keeps its place.
+    latest: Instant,
     delay: Duration,
     jitter: Option<Box<(u64, Stream)>>,
     loss: Loss,
     duplicate: Option<Box<Chance>>,
     reorder: Option<Box<(Chance, Duration)>>,
     bits: Option<Box<BitErrors>>,
-    /// The last arrival that keeps its place.
-    latest: Instant,
+    /// The bit time of the line after the last bit sent.
+    slot: u64,
+    schedule: Schedule,
     pub(crate) stats: ChannelStats,
 }
 

@@ -1,5 +1,6 @@
 //! Every packet has exactly one fate per node.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -183,9 +184,13 @@ pub enum Origin {
 
 /// What a ledger writes to again and again, with nothing kept in it while its node rests. A driver
 /// of many nodes lends them all the same ([`crate::Node::exchange`]): it stays in the processor's
-/// cache.
+/// cache. It begins with the first use.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct Memory(Option<Box<Kept>>);
+
+/// What a [`Memory`] has.
+#[derive(Debug, Default)]
+struct Kept {
     /// Fates that nobody has seen.
     records: VecDeque<FateRecord>,
     /// Buffers of packets that ended, for packets to come.
@@ -194,11 +199,24 @@ pub struct Memory {
     arrived: Vec<Vec<u8>>,
 }
 
+impl Memory {
+    /// Whether something is in it that mustn't get lost.
+    fn keeps(&self) -> bool {
+        let kept = self.0.as_ref();
+        kept.is_some_and(|kept| !kept.records.is_empty() || !kept.arrived.is_empty())
+    }
+
+    fn get(&mut self) -> &mut Kept {
+        self.0.get_or_insert_default()
+    }
+}
+
 /// Opens and closes the account of each packet: nothing else makes or destroys one.
 #[derive(Debug, Default)]
+#[repr(C)] // What each packet meets of the counters lies right behind the memory.
 pub struct Ledger {
-    stats: Stats,
     memory: Memory,
+    stats: Stats,
 }
 
 impl Ledger {
@@ -209,19 +227,14 @@ impl Ledger {
     /// A ledger that counts into `stats`.
     pub const fn new(stats: Stats) -> Self {
         Self {
+            memory: Memory(None),
             stats,
-            memory: Memory {
-                records: VecDeque::new(),
-                spare: Vec::new(),
-                arrived: Vec::new(),
-            },
         }
     }
 
     /// Works with another memory from now on, unless something is kept in one of them.
     pub fn exchange(&mut self, memory: &mut Memory) {
-        let keeps = |it: &Memory| !it.records.is_empty() || !it.arrived.is_empty();
-        if !keeps(&self.memory) && !keeps(memory) {
+        if !self.memory.keeps() && !memory.keeps() {
             core::mem::swap(&mut self.memory, memory);
         }
     }
@@ -258,7 +271,7 @@ impl Ledger {
     pub fn close(&mut self, ended: Instant, packet: Packet, fate: Fate) -> Vec<u8> {
         let (record, bytes) = packet.into_record(ended, fate);
         self.stats.count_fate(&record);
-        let records = &mut self.memory.records;
+        let records = &mut self.memory.get().records;
         if records.len() == Self::RECORDS_MAX {
             records.pop_front();
         }
@@ -271,32 +284,33 @@ impl Ledger {
 
     /// An empty buffer for octets about to be admitted, used before if possible.
     pub fn spare(&mut self) -> Vec<u8> {
-        self.memory.spare.pop().unwrap_or_default()
+        self.memory.get().spare.pop().unwrap_or_default()
     }
 
     /// Puts a copy of a whole packet by, which is about to be admitted.
     pub fn put_by(&mut self, packet: &[u8]) {
         let mut copy = self.spare();
         copy.extend_from_slice(packet);
-        self.memory.arrived.push(copy);
+        self.memory.get().arrived.push(copy);
     }
 
     /// What was put by, each once; the list comes back by [`Ledger::keep_list`].
     pub fn take_put_by(&mut self) -> Vec<Vec<u8>> {
-        core::mem::take(&mut self.memory.arrived)
+        core::mem::take(&mut self.memory.get().arrived)
     }
 
     /// Keeps a list that [`Ledger::take_put_by`] gave.
     pub fn keep_list(&mut self, mut list: Vec<Vec<u8>>) {
         list.clear();
-        self.memory.arrived = list;
+        self.memory.get().arrived = list;
     }
 
     /// Keeps the buffer of a packet that ended.
     pub fn keep_spare(&mut self, mut bytes: Vec<u8>) {
-        if self.memory.spare.len() < Self::SPARE_MAX {
+        let spare = &mut self.memory.get().spare;
+        if spare.len() < Self::SPARE_MAX {
             bytes.clear();
-            self.memory.spare.push(bytes);
+            spare.push(bytes);
         }
     }
 
@@ -314,18 +328,13 @@ impl Ledger {
 
     /// The next fate that the driver hasn't seen.
     pub fn poll(&mut self) -> Option<FateRecord> {
-        let records = &mut self.memory.records;
+        let records = &mut self.memory.0.as_mut()?.records;
         let record = records.pop_front();
         if records.is_empty() {
             // An empty ring begins anew where it did before, in memory that is at hand.
             records.clear();
         }
         record
-    }
-
-    /// Whether a fate waits to be seen.
-    pub fn has_records(&self) -> bool {
-        !self.memory.records.is_empty()
     }
 
     /// Packets whose account is open.
@@ -353,7 +362,8 @@ mod tests {
         let (mut ledger, mut other) = (Ledger::default(), Memory::default());
         ledger.keep_spare(Vec::with_capacity(100));
         ledger.exchange(&mut other);
-        assert_eq!((ledger.spare().capacity(), other.spare.len()), (0, 1));
+        let spare = |memory: &Memory| memory.0.as_ref().map_or(0, |kept| kept.spare.len());
+        assert_eq!((ledger.spare().capacity(), spare(&other)), (0, 1));
         ledger.put_by(&[1, 2, 3]);
         ledger.exchange(&mut other);
         let arrived = ledger.take_put_by();

@@ -112,17 +112,15 @@ impl Histogram {
 /// The words for what a policer finds, in the order of [`ClassStats::colours`].
 pub const COLOURS: [&str; 3] = ["green", "yellow", "red"];
 
-/// Counters of one class of service. Those that each packet counts come first.
+/// Counters of one class of service. Those that each packet counts come first, in two lines of the
+/// processor's cache.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub struct ClassStats {
     /// Packets that ended here other than by being destroyed.
     pub packets: u64,
     /// Their octets.
     pub octets: u64,
-    /// Of `packets`, those marked «congestion experienced» here instead of being dropped.
-    pub marked: u64,
-    /// Packets that the class's policer found green, yellow and red.
-    pub colours: [u64; 3],
     /// Packets waiting now.
     pub queued_packets: u64,
     /// Octets waiting now.
@@ -131,6 +129,10 @@ pub struct ClassStats {
     pub parts: DelayParts,
     /// Of `packets`, those that a link sent.
     pub sent: Passed,
+    /// Of `packets`, those marked «congestion experienced» here instead of being dropped.
+    pub marked: u64,
+    /// Packets that the class's policer found green, yellow and red.
+    pub colours: [u64; 3],
     /// Packets destroyed.
     pub dropped: Drops,
     /// Of `packets`, those that the host side was given.
@@ -283,8 +285,10 @@ pub struct HopStats {
     pub order_octets: u64,
 }
 
-/// Counters of one port. Those that each packet counts come first: they lie close together.
+/// Counters of one port. Those that each packet counts come first: a line of the processor's cache
+/// for what comes in, and one for what goes out.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub struct PortStats {
     /// Frames (or chunks of octets) received.
     pub frames_in: u64,
@@ -301,6 +305,10 @@ pub struct PortStats {
     pub undecompressed: u64,
     /// Frames from an address that is no neighbour.
     pub strangers: u64,
+    /// Whether it can send now.
+    pub up: bool,
+    /// What the ends of the link have agreed on, where one of them asked.
+    pub agreement: Agreement,
     /// Frames (or segments on an octet stream) sent.
     pub frames_out: u64,
     /// Octets sent.
@@ -309,14 +317,10 @@ pub struct PortStats {
     pub busy_ns: u64,
     /// What concerns each of several neighbours that get frames.
     pub neighbours: Vec<NeighbourStats>,
-    /// What the ends of the link have agreed on, where one of them asked.
-    pub agreement: Agreement,
     /// What flows leave by it, where the profile tells flows apart.
     pub flows: FlowStats,
     /// The configuration's name for it.
     pub name: String,
-    /// Whether it can send now.
-    pub up: bool,
     /// Rate towards the neighbour; of several with different ones, towards the first.
     pub tx_rate: Option<LineRate>,
     /// Of these frames, the urgent ones.
@@ -501,8 +505,10 @@ impl Agreement {
     }
 }
 
-/// All counters of a node. They start at zero with each incarnation.
+/// All counters of a node. They start at zero with each incarnation. Those that each packet counts
+/// come first.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub struct Stats {
     /// Packets taken in from ports.
     pub admitted: u64,
@@ -617,7 +623,9 @@ impl Stats {
             class.dropped.count(cause);
         } else {
             class.packets += 1;
-            class.marked += u64::from(record.marked);
+            if record.marked {
+                class.marked += 1;
+            }
             class.octets += u64::from(record.octets);
             class.parts.merge(&record.parts);
         }

@@ -66,12 +66,15 @@ type Tell<'a> = dyn FnMut(Result<&[u8], Refused>) + 'a;
 /// is bounded by [`STREAMS`] + 2 packets; with numbered segments by twice as many, and the 64 kB
 /// that may wait for their order. Pieces that lead to nothing are replaced by the next
 /// packet's first piece; a splice of two packets fails the check over the whole packet.
+///
+/// A frame meets the settings and a stream, each in a line of the processor's cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Receiver {
     settings: LinkSettings,
-    framing: Interleaved,
-    streams: [Reassembly; STREAMS],
     urgent: UrgentReceived,
+    streams: [Reassembly; STREAMS],
+    framing: Interleaved,
     numbered: Numbered,
 }
 

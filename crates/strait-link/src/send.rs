@@ -14,8 +14,9 @@ use crate::LinkSettings;
 /// Octets of the check on a segment that isn't its packet's last.
 pub(crate) const CHECK_OCTETS: usize = 2;
 
-/// A packet that has begun to leave.
+/// A packet that has begun to leave, in a line of the processor's cache.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct UnderWay {
     pub(crate) packet: Packet,
     /// What is carried in the packet's place, if that isn't the packet itself.
@@ -75,10 +76,11 @@ pub struct Progress {
 
 /// Packets under way to one neighbour, one on each stream.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Segmenter {
     pub(crate) settings: LinkSettings,
-    pub(crate) streams: [Option<UnderWay>; STREAMS],
     sequences: [u8; STREAMS],
+    pub(crate) streams: [Option<UnderWay>; STREAMS],
 }
 
 impl Segmenter {

@@ -27,7 +27,7 @@ pub struct Routes {
 }
 
 /// Addresses that are remembered with where they lead.
-const LATELY: usize = 128;
+const LATELY: usize = 256;
 
 /// The entries of one family whose prefixes are equally long.
 #[derive(Clone, Debug)]

@@ -379,7 +379,7 @@ fn an_acknowledgement_of_expedited_data_that_was_given_up_is_none_of_the_next() 
     expedite(&mut world, 0, 1, 7, 100);
     world.run(world.now + Duration::from_secs(5));
     give_up(&mut world, 0, 1, 7);
-    assert!(world.stations[0].peers[1].transfer.takes_expedited());
+    assert!(world.stations[0].peers[1].transfer.expedited.takes());
     expedite(&mut world, 0, 1, 8, 100);
     let turns = world.turns.len();
     while world.turns.len() == turns || world.keyed[0].is_some() {

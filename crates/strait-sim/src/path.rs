@@ -117,6 +117,14 @@ struct Way {
     repeats: bool,
 }
 
+/// Where a node's packets get to that leave it by a port for a neighbour.
+#[derive(Clone, Copy, Debug)]
+struct Lead {
+    by: (PortId, NeighbourId),
+    to: usize,
+    way: Way,
+}
+
 /// What packets of one class met on their whole path.
 #[derive(Clone, Debug, Default)]
 pub struct PathTotals {
@@ -192,8 +200,8 @@ fn choose(legs: &mut [Leg], node: usize, began: Instant) -> Option<(usize, bool)
 #[derive(Debug, Default)]
 pub struct PathBook {
     legs: BTreeMap<u64, Vec<Leg>>,
-    /// By node, and then by port and neighbour: who is there, and how far away.
-    ways: Vec<BTreeMap<(PortId, NeighbourId), (usize, Way)>>,
+    /// By node: what leaves it where, and who is there, how far away.
+    ways: Vec<Vec<Lead>>,
     /// By node: whether it is a host.
     hosts: Vec<bool>,
     duplicates: bool,
@@ -252,8 +260,20 @@ impl PathBook {
         way: Way,
     ) -> Option<(usize, Way)> {
         let known = self.ways.len().max(node + 1);
-        self.ways.resize_with(known, BTreeMap::new);
-        self.ways[node].insert((port, neighbour), (to, way))
+        self.ways.resize_with(known, Vec::new);
+        let leads = &mut self.ways[node];
+        let by = (port, neighbour);
+        let lead = Lead { by, to, way };
+        match leads.binary_search_by_key(&by, |it| it.by) {
+            Ok(place) => {
+                let before = std::mem::replace(&mut leads[place], lead);
+                Some((before.to, before.way))
+            }
+            Err(place) => {
+                leads.insert(place, lead);
+                None
+            }
+        }
     }
 
     /// Joins two ports whose packets go by stations of others.
@@ -307,24 +327,24 @@ impl PathBook {
 
     /// Learns that what leaves a node by this port stays with it until it has come.
     pub(crate) fn set_repeats(&mut self, node: usize, port: PortId) {
-        for ((by, _), (_, way)) in self.ways.get_mut(node).into_iter().flatten() {
-            if *by == port {
-                way.repeats = true;
+        for lead in self.ways.get_mut(node).into_iter().flatten() {
+            if lead.by.0 == port {
+                lead.way.repeats = true;
             }
         }
     }
 
     /// Whether anybody repeats what he sends to this node.
     fn is_repeated_to(&self, node: usize) -> bool {
-        let mut ways = self.ways.iter().flat_map(BTreeMap::values);
-        ways.any(|(to, way)| *to == node && way.repeats)
+        let mut leads = self.ways.iter().flatten();
+        leads.any(|lead| lead.to == node && lead.way.repeats)
     }
 
     /// Learns that a node was killed.
     pub(crate) fn killed(&mut self, node: usize) {
-        for (to, way) in self.ways.get(node).into_iter().flat_map(BTreeMap::values) {
-            if way.serial {
-                *self.unfinished.entry(*to).or_default() += 1;
+        for lead in self.ways.get(node).into_iter().flatten() {
+            if lead.way.serial {
+                *self.unfinished.entry(lead.to).or_default() += 1;
             }
         }
     }
@@ -369,10 +389,11 @@ impl PathBook {
             Fate::Answered | Fate::Fragmented | Fate::Dropped(_) => return false,
         };
         // Where nobody is, nobody receives.
-        let Some((to, way)) = self.ways.get(node).and_then(|ways| ways.get(&by)) else {
+        let leads = self.ways.get(node);
+        let Some(lead) = leads.and_then(|leads| leads.iter().find(|lead| lead.by == by)) else {
             return false;
         };
-        (leg.to, leg.way) = (*to, *way);
+        (leg.to, leg.way) = (lead.to, lead.way);
         leg.class = leg.class.or_else(|| (!host).then_some(record.class.0));
         self.legs.entry(record.digest).or_default().push(leg);
         self.catch_up(record.digest);
@@ -382,11 +403,11 @@ impl PathBook {
     /// A later packet took the place of one. Where packets stay until they have come, this one may
     /// have come too, and its sender will not know.
     fn absorbed(&mut self, node: usize, digest: u64, leg: Leg) -> bool {
-        let ways = self.ways.get(node).into_iter().flat_map(BTreeMap::values);
-        let repeated = ways.filter(|(_, way)| way.repeats);
-        let legs = repeated.map(|(to, way)| Leg {
-            to: *to,
-            way: *way,
+        let leads = self.ways.get(node).into_iter().flatten();
+        let repeated = leads.filter(|lead| lead.way.repeats);
+        let legs = repeated.map(|lead| Leg {
+            to: lead.to,
+            way: lead.way,
             ..leg
         });
         let legs: Vec<Leg> = legs.collect();

@@ -92,25 +92,29 @@ impl Body {
     }
 }
 
-/// A port and the media that it is attached to: none, one, or one for each neighbour.
+/// A port and the media that it is attached to: none, one, or one for each neighbour. What each
+/// frame meets comes first, in a line of the processor's cache.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 struct Port {
     attached: Few<Attached>,
-    /// The links that end here, by their numbers.
-    links: Vec<usize>,
-    /// The moment for which a [`What::Room`] is planned.
-    room_at: Option<Instant>,
-    /// The check of its urgent frames, if it is an octet stream with such.
-    urgent: Option<SegmentCheck>,
-    /// Its frames are those of reliable hops.
-    hops: bool,
-    /// By neighbour, the packets that its frames go in.
-    envelopes: BTreeMap<NeighbourId, Envelope>,
-    /// Its node was told that it is up.
-    up: bool,
+    envelopes: Option<Box<Envelopes>>,
     /// Each medium has a transmitter of its own.
     apart: bool,
+    /// Its node was told that it is up.
+    up: bool,
+    /// Its frames are those of reliable hops.
+    hops: bool,
+    /// The check of its urgent frames, if it is an octet stream with such.
+    urgent: Option<SegmentCheck>,
+    /// The moment for which a [`What::Room`] is planned.
+    room_at: Option<Instant>,
+    /// The links that end here, by their numbers.
+    links: Vec<usize>,
 }
+
+/// By neighbour, the packets that a port's frames go in.
+type Envelopes = BTreeMap<NeighbourId, Envelope>;
 
 /// Where a link ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +127,9 @@ pub struct Attach {
     pub neighbour: NeighbourId,
 }
 
+/// A node with all that its driver knows of it. What each event meets comes first.
+#[repr(C, align(64))]
 struct Slot {
-    name: String,
     body: Body,
     ports: Vec<Port>,
     /// The moment for which a [`What::Wake`] is planned.
@@ -136,6 +141,7 @@ struct Slot {
     table: Box<HostTable>,
     /// That host's own node, where it has other ways.
     machine: Option<usize>,
+    name: String,
     /// Counters of incarnations that ended.
     past: Vec<Stats>,
     /// Packets that incarnations held when they were killed.
@@ -182,6 +188,8 @@ pub struct World {
     repeating: BTreeSet<(NodeIndex, PortId)>,
     /// Ports whose packets go by stations of others.
     by_stations: Vec<[Attach; 2]>,
+    /// Frames of some port go in packets: else no arrival looks for it.
+    has_envelopes: bool,
     scratch: Vec<u8>,
     /// What one gateway after the other works with, and who has it.
     memory: Memory,
@@ -240,7 +248,7 @@ impl Driver<'_> {
 
     /// Room of a port with one medium.
     fn lone_room(&mut self, now: Instant, id: PortId, at: Attached) -> Option<Room> {
-        let medium = &mut self.fabric.media[at.medium].medium;
+        let medium = &mut self.fabric.media[at.medium()].medium;
         match medium.room(now, at.station) {
             Ok(room) => {
                 let around = self.ports[id.index()].envelope_octets();
@@ -292,7 +300,7 @@ impl Media for Driver<'_> {
         let (mut busy_until, mut free_at) = (None, Instant::NEVER);
         let mut to = Neighbours::ALL;
         for at in port.attached.iter() {
-            let medium = &mut self.fabric.media[at.medium].medium;
+            let medium = &mut self.fabric.media[at.medium()].medium;
             match medium.room(now, at.station) {
                 Ok(room) if least.is_none_or(|least| room.octets < least.octets) => {
                     least = Some(room);
@@ -332,17 +340,13 @@ impl Media for Driver<'_> {
         if let Some(captures) = fabric.captures.as_mut().filter(|_| !raw) {
             captures.sent(now, self.node, port, meta, frame);
         }
-        let Port {
-            attached,
-            envelopes,
-            ..
-        } = &self.ports[port.index()];
-        let lone = attached.len() == 1;
-        for at in attached.iter() {
+        let sender = &self.ports[port.index()];
+        let lone = sender.attached.len() == 1;
+        for at in sender.attached.iter() {
             let Some(to) = at.reaches(meta.to) else {
                 continue;
             };
-            let Some(envelope) = envelopes.get(&to) else {
+            let Some(envelope) = sender.envelope(to) else {
                 fabric.send(now, at, &meta, frame, lone);
                 continue;
             };
@@ -424,6 +428,7 @@ impl World {
             faults: Vec::new(),
             repeating: BTreeSet::new(),
             by_stations: Vec::new(),
+            has_envelopes: false,
             scratch: Vec::new(),
             memory: Memory::default(),
             lent_to: None,
@@ -743,7 +748,8 @@ impl World {
     fn arrive(&mut self, node: usize, port: PortId, from: NeighbourId, frame: u32) {
         let bytes = self.fabric.flight.open(frame);
         let dead = matches!(self.slots[node].body, Body::Dead { .. });
-        let envelope = self.slots[node].ports[port.index()].envelopes.get(&from);
+        let envelope = || self.slots[node].ports[port.index()].envelope(from);
+        let envelope = self.has_envelopes.then(envelope).flatten();
         if let (Some(_), Some(paths)) = (envelope, &mut self.fabric.paths) {
             paths.unwrapped(&bytes);
         }

@@ -18,8 +18,6 @@ use alloc::vec::Vec;
 
 /// Streams that a link has; each carries one packet at a time.
 pub const STREAMS: usize = 8;
-/// Sequence numbers per stream; they count segments.
-pub const SEQUENCES: u8 = 8;
 /// Octets of the header.
 pub const HEADER_OCTETS: usize = 1;
 

@@ -28,9 +28,6 @@ use crate::segment::SegmentCheck;
 pub const MASK: u8 = 0xaa;
 /// The longest payload: 14 bits of length.
 pub const URGENT_OCTETS_MAX: usize = 0x3fff;
-/// Octets beside payload and check: mark and length.
-pub const URGENT_OVERHEAD_OCTETS: usize = 2;
-
 const MASKED: u8 = 0x80;
 const LONG: u8 = 0x40;
 /// The longest payload whose length takes one octet.

@@ -152,11 +152,6 @@ impl AnswersConfig {
         let told = told.map(|time| time.0);
         told.or(preset).filter(|valid| !valid.is_zero())
     }
-
-    /// Whether any question is answered.
-    pub fn is_on(&self) -> bool {
-        self.echo_valid().is_some() || !self.queries.is_empty()
-    }
 }
 
 impl QueryConfig {

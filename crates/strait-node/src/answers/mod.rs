@@ -13,6 +13,7 @@ mod hellos;
 mod neighbours;
 mod query;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -28,13 +29,13 @@ use self::query::Queries;
 use crate::config::InvalidConfig;
 use crate::route::Hop;
 
-/// The stored replies of a node.
+/// The stored replies of a node. Each packet asks which kinds there are, and most nodes have none.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    echoes: Option<Echoes>,
-    queries: Option<Queries>,
-    neighbours: Option<Neighbours>,
-    hellos: Option<Hellos>,
+    echoes: Option<Box<Echoes>>,
+    queries: Option<Box<Queries>>,
+    neighbours: Option<Box<Neighbours>>,
+    hellos: Option<Box<Hellos>>,
 }
 
 /// A reply as it came, as long as it may be given again.
@@ -77,10 +78,10 @@ impl Answers {
         let hellos = config.hellos.as_ref();
         hellos.map_or(Ok(()), HellosConfig::validate)?;
         Ok(Self {
-            echoes: config.echo_valid().map(Echoes::new),
-            queries: (!config.queries.is_empty()).then_some(queries),
-            neighbours: config.neighbours_valid().map(Neighbours::new),
-            hellos: hellos.map(Hellos::new),
+            echoes: config.echo_valid().map(Echoes::new).map(Box::new),
+            queries: (!config.queries.is_empty()).then(|| Box::new(queries)),
+            neighbours: config.neighbours_valid().map(Neighbours::new).map(Box::new),
+            hellos: hellos.map(Hellos::new).map(Box::new),
         })
     }
 

@@ -39,23 +39,24 @@ const OVER: Duration = Duration::from_secs(30);
 /// Packets in a row of nearly one size that make a flow a regular one.
 const STEADY: u32 = 8;
 
-/// What is known of one flow.
+/// What is known of one flow. What packets of no call meet comes first.
 #[derive(Debug)]
+#[repr(C)]
 struct Entry {
     class: ClassId,
     dscp: u8,
+    size: Size,
     packets: u64,
-    began: Instant,
     seen: Instant,
     pace: Pace,
-    size: Size,
+    /// Of a flow that nobody marked, whether it is treated as a call.
+    observed: Observed,
+    began: Instant,
     /// Of a call, what the headers of its last packet make of it on the line.
     estimate: u32,
     standing: Standing,
     /// Since when an admitted call needs more than it may have.
     over_since: Option<Instant>,
-    /// Of a flow that nobody marked, whether it is treated as a call.
-    observed: Observed,
 }
 
 /// Sizes of a flow's packets.
@@ -169,8 +170,8 @@ impl Entry {
 /// The flows that leave by one port.
 #[derive(Debug)]
 pub(crate) struct Flows {
-    calls: Recent<Entry>,
     others: Recent<Entry>,
+    calls: Recent<Entry>,
 }
 
 impl Default for Flows {
@@ -192,20 +193,21 @@ pub(crate) const fn keeps_pace(info: &PacketInfo) -> bool {
 }
 
 impl Flows {
-    /// A packet that is of no call is about to be queued.
-    pub(crate) fn see(&mut self, now: Instant, packet: &Packet, stats: &mut FlowStats) {
+    /// A packet that is of no call is about to be queued. Whether there is a place for its flow.
+    pub(crate) fn see(&mut self, now: Instant, packet: &Packet, stats: &mut FlowStats) -> bool {
         let key = FlowKey::of(packet.info());
         if let Some(entry) = self.others.touch(&key) {
             entry.see(now, packet);
             entry.pace.arrive(now);
-            return;
+            return true;
         }
         // Others can't push out a call that goes on; one that is over makes way.
         let is_over = |entry: &Entry| now.since(entry.seen) >= OVER;
         let may_go = |entry: &Entry| !entry.observed.is_call() || is_over(entry);
         let displaced = self.others.insert(key, Entry::begin(now, packet), may_go);
-        stats.displaced += displaced.unwrap_or_default();
+        stats.displaced += displaced.as_ref().copied().unwrap_or_default();
         stats.known = self.known();
+        displaced.is_ok()
     }
 
     const fn known(&self) -> u64 {

@@ -73,10 +73,10 @@ impl Flows {
         terms: &Terms,
         stats: &mut FlowStats,
     ) -> bool {
-        self.see(now, packet, stats);
-        let key = FlowKey::of(packet.info());
-        // Unless there was no place for it.
-        let Some(entry) = self.others.newest(&key) else {
+        if !self.see(now, packet, stats) {
+            return false;
+        }
+        let Some(entry) = self.others.newest() else {
             return false;
         };
         let before = entry.observed;
@@ -85,10 +85,10 @@ impl Flows {
             (None, _) => Observed::No,
             (Some(needs), Observed::Call(has)) if needs * GROWTH.1 <= has * GROWTH.0 => before,
             (Some(_), Observed::NoRoom(since)) if now.since(since) < PAUSE => before,
-            (Some(needs), _) if self.has_room(now, &key, needs, terms) => Observed::Call(needs),
+            (Some(needs), _) if self.has_room(now, packet, needs, terms) => Observed::Call(needs),
             (Some(_), _) => Observed::NoRoom(now),
         };
-        if let Some(entry) = self.others.newest(&key) {
+        if let Some(entry) = self.others.newest() {
             entry.observed = after;
             if after.is_call() {
                 entry.class = class;
@@ -99,11 +99,12 @@ impl Flows {
     }
 
     /// Whether one more observed call that needs so much goes into the line's share for them.
-    fn has_room(&self, now: Instant, key: &FlowKey, needs: u64, terms: &Terms) -> bool {
+    fn has_room(&self, now: Instant, packet: &Packet, needs: u64, terms: &Terms) -> bool {
+        let own = FlowKey::of(packet.info());
         let others = self
             .others
             .iter()
-            .filter(|(other, entry)| *other != key && now.since(entry.seen) < terms.hold());
+            .filter(|(other, entry)| **other != own && now.since(entry.seen) < terms.hold());
         let taken: u64 = others
             .filter_map(|(_, entry)| match entry.observed {
                 Observed::Call(octets_s) => Some(octets_s),

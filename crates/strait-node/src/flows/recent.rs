@@ -1,5 +1,6 @@
 //! A table with a limit, in the order of last use.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -14,7 +15,7 @@ const HINTS: usize = 256;
 
 /// An entry, from the beginning of a line of the processor's cache on.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Slot<V> {
     key: FlowKey,
     value: V,
@@ -30,18 +31,20 @@ struct Turn {
 /// Entries by key; each use makes an entry the newest.
 ///
 /// A packet's use meets as few lines of a processor's cache as it can: the order lies apart from
-/// the entries, and the place of a busy flow is found without walking the tree of all.
+/// the entries, the place of a busy flow is found without walking the tree of all, and the first of
+/// these fields are in one line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Recent<V> {
-    places: BTreeMap<FlowKey, u16>,
-    /// By number of a key, where one with that number was found last; empty without entries.
-    hints: Vec<u16>,
+    /// By number of a key, where one with that number was found last; none without entries.
+    hints: Option<Box<[u16; HINTS]>>,
     slots: Vec<Slot<V>>,
     /// By place, as `slots`.
     turns: Vec<Turn>,
-    limit: usize,
     oldest: u16,
     newest: u16,
+    limit: u16,
+    places: BTreeMap<FlowKey, u16>,
 }
 
 /// A number of the key, equal to others' by chance only.
@@ -66,13 +69,13 @@ impl<V> Recent<V> {
     pub(super) const fn new(limit: usize) -> Self {
         assert!(limit < NONE as usize, "places have 16 bits");
         Self {
-            places: BTreeMap::new(),
-            hints: Vec::new(),
+            hints: None,
             slots: Vec::new(),
             turns: Vec::new(),
-            limit,
             oldest: NONE,
             newest: NONE,
+            limit: limit as u16,
+            places: BTreeMap::new(),
         }
     }
 
@@ -82,7 +85,7 @@ impl<V> Recent<V> {
 
     /// The place of a key.
     fn place(&self, key: &FlowKey) -> Option<u16> {
-        let hint = *self.hints.get(number(key))?;
+        let hint = self.hints.as_ref()?[number(key)];
         let slot = self.slots.get(usize::from(hint));
         if slot.is_some_and(|slot| slot.key == *key) {
             return Some(hint);
@@ -92,8 +95,14 @@ impl<V> Recent<V> {
 
     /// The entry of `key`, which is now the newest.
     pub(super) fn touch(&mut self, key: &FlowKey) -> Option<&mut V> {
-        let place = self.place(key)?;
-        self.hints[number(key)] = place;
+        let hints = self.hints.as_mut()?;
+        let number = number(key);
+        let mut place = hints[number];
+        let slot = self.slots.get(usize::from(place));
+        if slot.is_none_or(|slot| slot.key != *key) {
+            place = *self.places.get(key)?;
+            hints[number] = place;
+        }
         if place != self.newest {
             self.unlink(place);
             self.link(place);
@@ -101,10 +110,10 @@ impl<V> Recent<V> {
         Some(&mut self.slots[usize::from(place)].value)
     }
 
-    /// The entry of `key` if it is the newest: that needs no search.
-    pub(super) fn newest(&mut self, key: &FlowKey) -> Option<&mut V> {
-        let newest = self.slots.get_mut(usize::from(self.newest))?;
-        (newest.key == *key).then_some(&mut newest.value)
+    /// The entry that was used last: that needs no search.
+    pub(super) fn newest(&mut self) -> Option<&mut V> {
+        let newest = self.slots.get_mut(usize::from(self.newest));
+        newest.map(|slot| &mut slot.value)
     }
 
     /// The entry of `key`, whose place in the order stays.
@@ -135,7 +144,7 @@ impl<V> Recent<V> {
         debug_assert!(!self.places.contains_key(&key), "an entry for each key");
         let slot = Slot { key, value };
         let mut place = self.slots.len() as u16;
-        let displaces = self.slots.len() == self.limit;
+        let displaces = self.slots.len() == usize::from(self.limit);
         if displaces {
             place = self.oldest;
             while place != NONE && !may_go(&self.slots[usize::from(place)].value) {
@@ -153,17 +162,20 @@ impl<V> Recent<V> {
                 older: NONE,
                 newer: NONE,
             });
-            self.hints.resize(HINTS, NONE);
         }
         self.places.insert(key, place);
-        self.hints[number(&key)] = place;
+        let hints = self.hints.get_or_insert_with(|| Box::new([NONE; HINTS]));
+        hints[number(&key)] = place;
         self.link(place);
         Ok(u64::from(displaces))
     }
 
     /// Asserts the order and the limit.
     pub(super) fn check(&self) {
-        assert!(self.slots.len() <= self.limit, "more entries than places");
+        assert!(
+            self.slots.len() <= usize::from(self.limit),
+            "more entries than places"
+        );
         assert_eq!(self.places.len(), self.slots.len());
         assert_eq!(self.turns.len(), self.slots.len());
         let (mut place, mut seen) = (self.oldest, 0);

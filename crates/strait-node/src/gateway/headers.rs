@@ -221,18 +221,19 @@ pub(super) struct Leaving {
 /// What goes in the place of packets to each neighbour of a port; packets themselves on a plain
 /// link.
 #[derive(Debug, Default)]
+#[repr(C)] // What each packet meets comes first.
 pub(super) struct Headers {
+    /// Something is agreed with a neighbour, or may be: packets don't go just as they are, or not
+    /// alone. Where that isn't so, no packet has to look at the terms.
+    minds: bool,
+    /// Hellos have come since somebody asked.
+    heard: bool,
+    agreement: Agreement,
     others: Vec<Other>,
     /// Flows that this end knows beforehand.
     provisions: Vec<Provision>,
     /// Large, and few ports have it.
     payloads: Option<Box<Payloads>>,
-    agreement: Agreement,
-    /// Hellos have come since somebody asked.
-    heard: bool,
-    /// Something is agreed with a neighbour, or may be: packets don't go just as they are, or not
-    /// alone. Where that isn't so, no packet has to look at the terms.
-    minds: bool,
     /// The packet restored last; its buffer is kept for the next.
     restored: Vec<u8>,
 }

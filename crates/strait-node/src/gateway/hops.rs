@@ -63,17 +63,15 @@ impl Egress {
 impl Gateway {
     /// Whether a packet that is about to leave the network of reliable hops left it before.
     pub(super) fn is_second(&mut self, packet: &Packet, hop: Hop) -> bool {
-        let stays = self.reliable.contains(hop.port);
-        match &mut self.egress {
-            Some(egress) if !stays => egress.is_second(packet),
-            _ => false,
-        }
+        let egress = self.egress.as_mut();
+        let egress = egress.filter(|_| !self.reliable.contains(hop.port));
+        egress.is_some_and(|egress| egress.is_second(packet))
     }
 
     /// Marks, a bit each, of which nothing more is taken from a neighbour: there is no room where
     /// its packets went last.
     pub(super) fn refused(&self, port: PortId, from: NeighbourId) -> u8 {
-        if !self.reliable.contains(port) {
+        if self.egress.is_none() || !self.reliable.contains(port) {
             return 0;
         }
         let entry = &self.ports[port.index()];
@@ -90,7 +88,7 @@ impl Gateway {
 
     /// Takes note of where a packet goes that came from a neighbour on such a port.
     pub(super) fn note_outlet(&mut self, packet: &Packet, hop: Hop, from: Hop) {
-        if self.is_host(from) {
+        if self.egress.is_none() || self.is_host(from) {
             return;
         }
         if let Some(port) = self.ports.get_mut(from.port.index()) {

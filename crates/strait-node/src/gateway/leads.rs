@@ -31,11 +31,12 @@ struct Led {
 
 /// All of them.
 #[derive(Debug)]
+#[repr(C)] // What each packet meets comes first.
 pub(super) struct Leads {
-    all: Vec<Led>,
-    asks: VecDeque<Effect>,
-    /// When that is to be decided.
+    /// When a way that has gone, or come, is to be taken for lasting.
     due: Option<Instant>,
+    asks: VecDeque<Effect>,
+    all: Vec<Led>,
     stats: LedStats,
 }
 

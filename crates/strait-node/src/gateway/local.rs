@@ -111,6 +111,9 @@ impl Gateway {
     }
 
     fn count(&mut self, learned: Learned) {
+        if learned == Learned::default() {
+            return;
+        }
         let stats = &mut self.ledger.stats_mut().local;
         stats.stored += learned.stored;
         stats.forgotten += learned.forgotten;

@@ -14,8 +14,10 @@ mod port_set;
 mod proxied;
 mod remember;
 mod services;
+mod settling;
 mod sources;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::ToString;
@@ -46,9 +48,10 @@ pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
 use self::lan::Lan;
 use self::leads::Leads;
-use self::port::{Arrival, Frame, Onward, Port, Settles, Told};
+use self::port::{Frame, Onward, Port, Told};
 use self::port_set::PortSet;
 use self::services::{Around, Services};
+use self::settling::Settling;
 use crate::answers::Answers;
 use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing};
 use crate::route::{Hop, Routes, is_of_the_link};
@@ -65,51 +68,51 @@ const fn host_side(port: PortId) -> Hop {
 /// What stable storage holds: keys and how many octets are behind them.
 type Stored<'a> = &'a [(Vec<u8>, u64)];
 
-/// One gateway.
+/// One gateway. What each packet meets comes first, in the order in which it lies in memory: among
+/// many gateways it is in no cache of the processor's.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Gateway {
-    ledger: Ledger,
-    policy: Arc<Policy>,
-    routes: Routes,
-    /// A host side, the links in the order of the configuration, and further host sides.
-    ports: Vec<Port>,
-    /// Those of them that are host sides.
-    hosts: PortSet,
-    has_several_hosts: bool,
-    /// Of these, the ones on Ethernets.
-    lans: Vec<PortId>,
     /// Ports that may have something to do. The others are at rest: nothing looks at them.
     busy: PortSet,
-    /// Ports that are asked what came of an input, by when; see [`Settles`].
-    settle_first: PortSet,
-    settle_once: PortSet,
-    settle_until_quiet: PortSet,
-    /// Ports whose links are made reliable.
-    reliable: PortSet,
-    /// Where packets from the host side go that no route matches.
-    default: Option<Hop>,
+    /// Host sides.
+    hosts: PortSet,
+    /// A host side, the links in the order of the configuration, and further host sides.
+    ports: Vec<Port>,
+    policy: Arc<Policy>,
+    answers: Answers,
+    routes: Routes,
     /// The host sides' addresses: the node's own.
     own: Vec<(Prefix, PortId)>,
-    /// Networks at host sides.
-    near: Vec<(Prefix, PortId)>,
-    errors: ErrorLimit,
-    answers: Answers,
+    /// The host sides on Ethernets.
+    lans: Vec<PortId>,
+    /// Where packets from the host side go that no route matches.
+    default: Option<Hop>,
+    has_several_hosts: bool,
     stopping: bool,
-    /// What left networks of reliable hops here, where there are such.
-    egress: Option<Egress>,
-    /// What came lately, where an Ethernet may bring it back.
-    circles: Option<Circles>,
     /// Routes are those of the configuration.
     fixed: bool,
     /// A port remembers flows.
     remembers: bool,
+    /// Ports that are asked what came of an input; none, where links tell at once.
+    settling: Option<Box<Settling>>,
+    services: Services,
+    /// What left networks of reliable hops here, where there are such.
+    egress: Option<Box<Egress>>,
+    /// What came lately, where an Ethernet may bring it back.
+    circles: Option<Box<Circles>>,
     /// What is asked of stable storage, until the driver takes it.
     stores: VecDeque<Effect>,
-    /// Numbers for storage so far.
-    tickets: u64,
-    services: Services,
     /// What the host reaches by it.
     leads: Leads,
+    ledger: Ledger,
+    /// Ports whose links are made reliable.
+    reliable: PortSet,
+    /// Networks at host sides.
+    near: Vec<(Prefix, PortId)>,
+    errors: ErrorLimit,
+    /// Numbers for storage so far.
+    tickets: u64,
 }
 
 impl Gateway {
@@ -159,10 +162,7 @@ impl Gateway {
             segments.map_or_else(Vec::new, |it| it.load(port.id, is_stored))
         });
         let stores: VecDeque<Effect> = loads.collect();
-        let such = |is: &dyn Fn(&Port) -> bool| -> PortSet {
-            let such = ports.iter().filter(|port| is(port));
-            such.map(|port| port.id).collect()
-        };
+        let reliable = ports.iter().filter(|port| port.link.is_reliable());
         Ok(Self {
             ledger: Ledger::new(stats(config, &policy)),
             routes: routes(config)?,
@@ -172,10 +172,8 @@ impl Gateway {
             }),
             policy,
             busy: PortSet::first(ports.len()),
-            settle_first: such(&|port| port.link.settles() == Settles::First),
-            settle_once: such(&|port| port.link.settles() == Settles::Once),
-            settle_until_quiet: such(&|port| port.link.settles() == Settles::UntilQuiet),
-            reliable: such(&|port| port.link.is_reliable()),
+            settling: Settling::of(&ports),
+            reliable: reliable.map(|port| port.id).collect(),
             hosts: sides.clone().map(|(id, _)| id).collect(),
             has_several_hosts: !config.host.further.is_empty(),
             lans: ports
@@ -189,11 +187,11 @@ impl Gateway {
             errors: ErrorLimit::default(),
             answers: Answers::new(&config.answers)?,
             stopping: false,
-            egress: config.has_hops().then(Egress::default),
+            egress: config.has_hops().then(Box::default),
             circles: sides
                 .clone()
                 .any(|(_, side)| side.kind == HostKind::Tap)
-                .then(Circles::default),
+                .then(Box::default),
             fixed: config.routing == Routing::Static,
             remembers: config.ports.iter().any(|port| port.remember_flows),
             // No store has the number of a load.
@@ -485,34 +483,6 @@ impl Gateway {
         }
     }
 
-    /// Ends and begins what frames, streams and time have brought about at links.
-    fn settle_links(&mut self, now: Instant) {
-        self.settle_ports(now, self.settle_first);
-        self.set_stops();
-        self.settle_ports(now, self.settle_once);
-        while self.settle_ports(now, self.settle_until_quiet) {}
-    }
-
-    /// The same at some ports; whether anything came by them.
-    fn settle_ports(&mut self, now: Instant, ports: PortSet) -> bool {
-        let mut came = Vec::new();
-        for id in ports {
-            if self.ports[id.index()].settle(now, &mut self.ledger, &mut came) {
-                self.forget_beyond(id, NeighbourId::ALL);
-                self.tell_stations(now, id);
-                self.look_for_ways(now);
-            }
-        }
-        let any = !came.is_empty();
-        for (arrival, from) in came {
-            match arrival {
-                Arrival::Admitted(packet) => self.take_admitted(now, packet, from),
-                Arrival::Octets(bytes) => self.take_packet(now, bytes, from),
-            }
-        }
-        any
-    }
-
     fn take_port_event(&mut self, now: Instant, id: PortId, event: PortEvent) {
         let Some(port) = self.ports.get_mut(id.index()) else {
             return;
@@ -745,10 +715,12 @@ impl Node for Gateway {
         if let Some(record) = self.ledger.poll() {
             return Some(Effect::Fate(record));
         }
-        let mut ports = self.settle_once.union(self.settle_until_quiet).into_iter();
-        let said = ports.find_map(|id| self.ports[id.index()].poll_effect());
-        if said.is_some() {
-            return said;
+        if let Some(settling) = &self.settling {
+            let mut ports = settling.said().into_iter();
+            let said = ports.find_map(|id| self.ports[id.index()].poll_effect());
+            if said.is_some() {
+                return said;
+            }
         }
         if let Some(store) = self.stores.pop_front() {
             return Some(store);

@@ -45,14 +45,16 @@ use self::segments::Segments;
 /// packet waits that could take them along.
 const NOTE_CLASS: ClassId = ClassId(0);
 
-/// A port of a gateway.
+/// A port of a gateway: from the beginning of a line of the processor's cache on, and what a packet
+/// meets close together.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Port {
-    pub(super) id: PortId,
     pub(super) queue: Queue,
     pub(super) link: Box<dyn Link>,
     /// Transmissions so far: the number of the last one.
     transmissions: u64,
+    pub(super) id: PortId,
 }
 
 /// The link of a port, by its profile, its kind, and what carries its octets: the only place that

@@ -61,7 +61,7 @@ impl Law {
 }
 
 /// The state of one queue.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Codel {
     /// When the waiting time will have been above the target for an interval.
     deadline: Option<Instant>,

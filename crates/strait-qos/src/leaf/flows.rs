@@ -1,5 +1,6 @@
 //! The flows of one leaf, and whose turn it is.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -60,24 +61,56 @@ fn flow_hash(salt: u64, info: &PacketInfo) -> u64 {
 }
 
 /// The packets of one key. A flow without packets is none, but for new ones first: there it keeps
-/// its place until its turn.
+/// its place until its turn. All are looked at again and again, so little is in the list itself.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
-    pub(super) packets: VecDeque<Packet>,
-    pub(super) octets: u64,
-    pub(super) codel: Codel,
-    /// No packet grows too old before one in front of it, as is usual.
-    ordered: bool,
     /// Octets that it may still send in its turn; below zero a debt.
     credit: i64,
+    /// `None` if that would say nothing.
+    pub(super) waiting: Option<Box<Waiting>>,
 }
 
+/// What waits in one flow.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) packets: VecDeque<Packet>,
+    pub(super) octets: u64,
+    /// No packet grows too old before one in front of it, as is usual.
+    ordered: bool,
+    pub(super) codel: Codel,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self {
+            packets: VecDeque::new(),
+            octets: 0,
+            ordered: true,
+            codel: Codel::default(),
+        }
+    }
+}
+
+/// What waits in a flow with nothing.
+static NOTHING: VecDeque<Packet> = VecDeque::new();
+
 impl Flow {
+    pub(super) fn packets(&self) -> &VecDeque<Packet> {
+        let waiting = self.waiting.as_ref();
+        waiting.map_or(&NOTHING, |waiting| &waiting.packets)
+    }
+
+    pub(super) fn octets(&self) -> u64 {
+        self.waiting.as_ref().map_or(0, |waiting| waiting.octets)
+    }
+
     /// The place of the packet that grows too old first.
     pub(super) fn soonest(&self) -> Option<(usize, Instant)> {
-        let mut expiries = self.packets.iter().map(|packet| packet.expires).enumerate();
-        if self.ordered {
+        let waiting = self.waiting.as_ref()?;
+        let packets = waiting.packets.iter();
+        let mut expiries = packets.map(|packet| packet.expires).enumerate();
+        if waiting.ordered {
             expiries.next()
         } else {
             expiries.min_by_key(|(_, expires)| *expires)
@@ -87,19 +120,22 @@ impl Flow {
     /// A repetition came of what waits, or of what has left and may be lost: its sender still wants
     /// what it sent, as long as the repetition would be wanted.
     pub(super) fn renew(&mut self, repetition: &Packet) {
-        for packet in &mut self.packets {
+        let Some(waiting) = &mut self.waiting else {
+            return;
+        };
+        for packet in &mut waiting.packets {
             if same_flow(packet, repetition) {
                 packet.expires = packet.expires.max(repetition.expires);
             }
         }
-        self.ordered = false;
+        waiting.ordered = false;
     }
+}
 
+impl Waiting {
     fn push(&mut self, packet: Packet) {
-        self.ordered &= self
-            .packets
-            .back()
-            .is_none_or(|last| last.expires <= packet.expires);
+        let last = self.packets.back();
+        self.ordered &= last.is_none_or(|last| last.expires <= packet.expires);
         self.octets += packet.octets() as u64;
         self.packets.push_back(packet);
     }
@@ -134,8 +170,8 @@ pub(super) struct Flows {
     new: usize,
     turn: Turn,
     flows_max: usize,
-    /// Emptied queues, kept so that coming and going flows don't allocate.
-    spare: Vec<VecDeque<Packet>>,
+    /// What an emptied flow had, kept so that one that comes and goes doesn't allocate.
+    spare: Option<Box<Waiting>>,
 }
 
 impl Flows {
@@ -145,7 +181,7 @@ impl Flows {
             new: 0,
             turn,
             flows_max,
-            spare: Vec::new(),
+            spare: None,
         }
     }
 
@@ -171,29 +207,30 @@ impl Flows {
     }
 
     fn idle(&self) -> Option<usize> {
-        self.list.iter().position(|flow| flow.packets.is_empty())
+        let mut flows = self.list.iter();
+        flows.position(|flow| flow.packets().is_empty())
     }
 
     /// Puts a packet at the end of its flow, which [`find`](Self::find) found at `place` or which
     /// begins.
     pub(super) fn push(&mut self, key: FlowKey, place: Option<usize>, packet: Packet) {
         if let Some(flow) = place.and_then(|place| self.list.get_mut(place)) {
-            return flow.push(packet);
+            let waiting = flow.waiting.take();
+            let waiting = waiting.or_else(|| self.spare.take()).unwrap_or_default();
+            return flow.waiting.insert(waiting).push(packet);
         }
         if self.list.len() >= self.flows_max
             && let Some(idle) = self.idle()
         {
             self.forget(idle);
         }
-        let mut flow = Flow {
+        let mut waiting = self.spare.take().unwrap_or_default();
+        waiting.push(packet);
+        let flow = Flow {
             key,
-            packets: self.spare.pop().unwrap_or_default(),
-            octets: 0,
-            codel: Codel::default(),
-            ordered: true,
             credit: self.turn.quantum(),
+            waiting: Some(waiting),
         };
-        flow.push(packet);
         if matches!(self.turn, Turn::NewFirst(_)) {
             self.list.insert(self.new, flow);
             self.new += 1;
@@ -206,7 +243,7 @@ impl Flows {
     pub(super) fn first(&self, to: impl Fn(NeighbourId) -> bool) -> Option<usize> {
         let mut best: Option<(i64, usize, usize)> = None;
         for (place, flow) in self.list.iter().enumerate() {
-            if flow.packets.is_empty() || !to(flow.key.to) {
+            if flow.packets().is_empty() || !to(flow.key.to) {
                 continue;
             }
             let (rounds, order) = self.due(place, flow);
@@ -253,7 +290,7 @@ impl Flows {
         {
             self.pass();
         }
-        let octets = self.list.front()?.packets.front()?.octets() as i64;
+        let octets = self.list.front()?.packets().front()?.octets() as i64;
         if let Some(flow) = self.list.front_mut() {
             flow.credit -= octets;
         }
@@ -269,8 +306,8 @@ impl Flows {
         self.new = self.new.saturating_sub(1);
         if flow.credit <= 0 {
             flow.credit += self.turn.quantum();
-        } else if flow.packets.is_empty() && !was_new {
-            self.spare.push(flow.packets);
+        } else if flow.packets().is_empty() && !was_new {
+            self.keep(flow.waiting);
             return;
         }
         self.list.push_back(flow);
@@ -279,26 +316,38 @@ impl Flows {
     /// Takes out one packet of one flow.
     pub(super) fn remove(&mut self, place: usize, index: usize) -> Option<Packet> {
         let flow = self.list.get_mut(place)?;
-        let packet = flow.packets.remove(index)?;
-        flow.octets -= packet.octets() as u64;
-        if flow.packets.is_empty() {
-            flow.ordered = true;
+        let waiting = flow.waiting.as_mut()?;
+        let packet = waiting.packets.remove(index)?;
+        waiting.octets -= packet.octets() as u64;
+        if waiting.packets.is_empty() {
+            waiting.ordered = true;
             if !matches!(self.turn, Turn::NewFirst(_)) {
                 self.forget(place);
+            } else if waiting.codel == Codel::default() {
+                let waiting = flow.waiting.take();
+                self.keep(waiting);
             }
         }
         Some(packet)
     }
 
     fn forget(&mut self, place: usize) {
-        if let Some(mut flow) = self.list.remove(place) {
+        if let Some(flow) = self.list.remove(place) {
             self.new -= usize::from(place < self.new);
-            // Empty rings begin anew where they did before, in memory that is at hand.
-            flow.packets.clear();
-            self.spare.push(flow.packets);
+            self.keep(flow.waiting);
             if self.list.is_empty() {
+                // Empty rings begin anew where they did before, in memory that is at hand.
                 self.list.clear();
             }
+        }
+    }
+
+    /// Keeps what a flow had that has nothing any more.
+    fn keep(&mut self, waiting: Option<Box<Waiting>>) {
+        if let Some(mut waiting) = waiting {
+            waiting.packets.clear();
+            waiting.codel = Codel::default();
+            self.spare = Some(waiting);
         }
     }
 
@@ -307,7 +356,8 @@ impl Flows {
     pub(super) fn rehash(&mut self, hashing: Hashing) -> Vec<Packet> {
         let old = core::mem::take(&mut self.list);
         self.new = 0;
-        let mut packets: Vec<Packet> = old.into_iter().flat_map(|flow| flow.packets).collect();
+        let waiting = old.into_iter().filter_map(|flow| flow.waiting);
+        let mut packets: Vec<Packet> = waiting.flat_map(|waiting| waiting.packets).collect();
         packets.sort_by_key(Packet::began);
         let mut left = Vec::new();
         for packet in packets {
@@ -327,7 +377,7 @@ impl Flows {
         let keeps_idle = matches!(self.turn, Turn::NewFirst(_));
         for (place, flow) in self.list.iter().enumerate() {
             assert!(
-                keeps_idle || !flow.packets.is_empty(),
+                keeps_idle || !flow.packets().is_empty(),
                 "a flow without packets is none"
             );
             let mut earlier = self.list.iter().take(place);
@@ -337,13 +387,14 @@ impl Flows {
             );
             let mut last = Instant::ZERO;
             let mut octets = 0;
-            for packet in &flow.packets {
+            let ordered = flow.waiting.as_ref().is_none_or(|waiting| waiting.ordered);
+            for packet in flow.packets() {
                 assert_eq!(hashing.key(packet), flow.key, "in its place");
-                assert!(!flow.ordered || last <= packet.expires, "in order of age");
+                assert!(!ordered || last <= packet.expires, "in order of age");
                 last = packet.expires;
                 octets += packet.octets() as u64;
             }
-            assert_eq!(octets, flow.octets, "the counter is the sum");
+            assert_eq!(octets, flow.octets(), "the counter is the sum");
         }
         assert!(self.list.len() <= self.flows_max, "within limits");
         assert!(self.new <= self.list.len(), "new flows are flows");

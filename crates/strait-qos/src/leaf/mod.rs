@@ -87,28 +87,33 @@ impl Default for Site {
 
 /// The queue of a class: a queue for each neighbour that has packets here, or for each flow to a
 /// neighbour if its kind tells them apart.
+///
+/// What each packet meets comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Leaf {
-    /// Its class's limits, and what they are before its link.
-    own: Limits,
-    limits: Limits,
-    /// What the line's rate leaves of that, in octets.
-    line_octets: u64,
-    /// Its class's limit, and what of it holds at the line's rate.
-    age_least: Option<Duration>,
+    queued: Queued,
+    under_way: Option<(NeighbourId, u32)>,
+    /// When the first of its packets grows too old, if that is known; never, without packets.
+    soonest: Option<Instant>,
+    flows: Flows,
+    /// Given up for others, until its owner asks.
+    discarded: VecDeque<Refusal>,
+    kind: Kind,
+    /// What of its class's age holds at the line's rate.
     age: Option<Duration>,
     /// How long a packet that nothing interrupts takes on the line.
     uncut: Duration,
+    /// What the line's rate leaves of its class's limits, in octets.
+    line_octets: u64,
+    limits: Limits,
+    hashing: Hashing,
     absorbs_repeats: bool,
     thins_acks: bool,
+    /// Its class's limits, as they are before its link.
+    own: Limits,
+    age_least: Option<Duration>,
     site: Site,
-    kind: Kind,
-    hashing: Hashing,
-    flows: Flows,
-    queued: Queued,
-    under_way: Option<(NeighbourId, u32)>,
-    /// Given up for others, until its owner asks.
-    discarded: VecDeque<Refusal>,
 }
 
 /// What the kinds do beyond turns.
@@ -219,6 +224,7 @@ impl Leaf {
             flows,
             queued: Queued::default(),
             under_way: None,
+            soonest: Some(Instant::NEVER),
             discarded: VecDeque::new(),
         }
     }
@@ -258,13 +264,13 @@ impl Leaf {
         let own = |packet: &Packet| (packet.origin(), packet.from) == (Origin::Port(port), from);
         let (mut flows, mut flows_own, mut octets, mut octets_own) = (0, 0, 0, 0);
         for flow in self.flows.iter() {
-            let Some(first) = flow.packets.front() else {
+            let Some(first) = flow.packets().front() else {
                 continue;
             };
             let is_own = own(first);
-            (flows, octets) = (flows + 1, octets + flow.octets);
+            (flows, octets) = (flows + 1, octets + flow.octets());
             flows_own += u64::from(is_own);
-            octets_own += if is_own { flow.octets } else { 0 };
+            octets_own += if is_own { flow.octets() } else { 0 };
         }
         octets_own * flows >= octets * flows_own
     }
@@ -306,9 +312,10 @@ impl Leaf {
         let flow = place.and_then(|place| self.flows.flow_mut(place));
         if self.absorbs_repeats
             && let Some(flow) = flow
-            && first_copy(&packet, &flow.packets).is_some()
+            && first_copy(&packet, flow.packets()).is_some()
         {
             flow.renew(&packet);
+            self.soonest = None;
             return Err((packet, Fate::Absorbed));
         }
         // The average is over all that arrive, also over those that find the queue full.
@@ -329,6 +336,7 @@ impl Leaf {
         if self.thins_acks {
             self.thin(place, &packet);
         }
+        self.soonest = self.soonest.map(|at| at.min(packet.expires));
         self.queued.packets += 1;
         self.queued.octets += packet.octets() as u64;
         self.flows.push(key, place, packet);
@@ -349,6 +357,7 @@ impl Leaf {
         let place = self.flows.find(self.hashing.key(repetition));
         if let Some(flow) = place.and_then(|place| self.flows.flow_mut(place)) {
             flow.renew(repetition);
+            self.soonest = None;
         }
     }
 
@@ -371,7 +380,7 @@ impl Leaf {
     fn thin(&mut self, place: Option<usize>, packet: &Packet) {
         if let Some(place) = place
             && let Some(flow) = self.flows.flow(place)
-            && let Some(index) = thin::superfluous(packet, &flow.packets)
+            && let Some(index) = thin::superfluous(packet, flow.packets())
         {
             self.give_up(place, index, Fate::Absorbed);
         }
@@ -397,7 +406,7 @@ impl Leaf {
             && self
                 .flows
                 .flow(place)
-                .is_some_and(|flow| flow.packets.len() >= depth)
+                .is_some_and(|flow| flow.packets().len() >= depth)
         {
             if !head_drop {
                 return Err(DropCause::QueuePackets);
@@ -435,7 +444,7 @@ impl Leaf {
     fn push_out_of_largest(&mut self, newcomer: FlowKey, octets: u64) -> bool {
         let size = |flow: &flows::Flow| {
             let own = if flow.key == newcomer { octets } else { 0 };
-            flow.octets + own
+            flow.octets() + own
         };
         let sizes = self.flows.iter().map(size).enumerate();
         let largest = sizes.max_by_key(|(_, size)| *size);
@@ -446,8 +455,9 @@ impl Leaf {
     /// of its flow.
     fn push_out_of_longest(&mut self, newcomer: FlowKey, head_drop: bool) -> bool {
         let own = self.flows.find(newcomer);
-        let packets = |place| self.flows.flow(place).map_or(0, |flow| flow.packets.len());
-        let lengths = self.flows.iter().map(|flow| flow.packets.len()).enumerate();
+        let length = |flow: &flows::Flow| flow.packets().len();
+        let packets = |place| self.flows.flow(place).map_or(0, length);
+        let lengths = self.flows.iter().map(length).enumerate();
         let Some((place, longest)) = lengths.max_by_key(|(_, packets)| *packets) else {
             return false;
         };
@@ -462,13 +472,13 @@ impl Leaf {
     fn push_out_of_fattest(&mut self, newcomer: FlowKey, octets: u64) -> bool {
         let size = |flow: &flows::Flow| {
             let own = if flow.key == newcomer { octets } else { 0 };
-            flow.octets + own
+            flow.octets() + own
         };
         let sizes = self.flows.iter().map(size).enumerate();
         let Some((place, size)) = sizes.max_by_key(|(_, size)| *size) else {
             return false;
         };
-        let waiting = |leaf: &Self| leaf.flows.flow(place).map_or(0, |flow| flow.octets);
+        let waiting = |leaf: &Self| leaf.flows.flow(place).map_or(0, flows::Flow::octets);
         let before = waiting(self);
         if before == 0 || size < octets {
             return false;
@@ -507,14 +517,14 @@ impl Leaf {
         Some(Head {
             class,
             to: flow.key.to,
-            octets: flow.packets.front()?.info().octets,
+            octets: flow.packets().front()?.info().octets,
         })
     }
 
     /// The packet that goes first to a neighbour.
     pub(crate) fn front(&self, to: NeighbourId) -> Option<&Packet> {
         let place = self.flows.first(|other| other == to)?;
-        self.flows.flow(place)?.packets.front()
+        self.flows.flow(place)?.packets().front()
     }
 
     /// Takes the packet that `head` named, and lets the other flows have their turns.
@@ -523,7 +533,7 @@ impl Leaf {
             return None;
         }
         let place = self.flows.first(|to| to == head.to)?;
-        let first = self.flows.flow(place)?.packets.front()?;
+        let first = self.flows.flow(place)?.packets().front()?;
         if first.info().octets != head.octets || first.expires <= now {
             return None;
         }
@@ -545,21 +555,22 @@ impl Leaf {
         let (ecn, law) = (codel.0.ecn, codel.1);
         let mut dropped = false;
         loop {
-            let Some(flow) = self.flows.flow_mut(place) else {
+            let flow = self.flows.flow_mut(place);
+            let Some(waiting) = flow.and_then(|flow| flow.waiting.as_mut()) else {
                 return dropped;
             };
-            if !dropped && flow.codel.take_pass() {
+            if !dropped && waiting.codel.take_pass() {
                 return false;
             }
-            let Some(first) = flow.packets.front_mut() else {
+            let Some(first) = waiting.packets.front_mut() else {
                 return dropped;
             };
             let waited = now.since(first.began());
-            let left = flow.octets - first.octets() as u64;
-            let condemned = flow.codel.condemns(&law, now, waited, left);
+            let left = waiting.octets - first.octets() as u64;
+            let condemned = waiting.codel.condemns(&law, now, waited, left);
             if !condemned || ecn && first.mark_congestion() {
                 if dropped {
-                    flow.codel.pass();
+                    waiting.codel.pass();
                 }
                 return dropped;
             }
@@ -572,6 +583,9 @@ impl Leaf {
         if let Some(refusal) = self.discarded.pop_front() {
             return Some(refusal);
         }
+        if self.soonest.is_some_and(|at| now < at) {
+            return None;
+        }
         let old = |(place, flow): (usize, &flows::Flow)| {
             let (index, expires) = flow.soonest()?;
             (expires <= now).then_some((place, index))
@@ -583,12 +597,14 @@ impl Leaf {
     }
 
     pub(crate) fn wake(&self) -> Option<Instant> {
-        let expiries = self
-            .flows
-            .iter()
-            .filter_map(flows::Flow::soonest)
-            .map(|(_, expires)| expires);
-        expiries.min().filter(|expires| *expires < Instant::NEVER)
+        let soonest = self.soonest.or_else(|| self.search_soonest());
+        soonest.filter(|expires| *expires < Instant::NEVER)
+    }
+
+    /// When the first of its packets grows too old.
+    fn search_soonest(&self) -> Option<Instant> {
+        let flows = self.flows.iter().filter_map(flows::Flow::soonest);
+        flows.map(|(_, expires)| expires).min()
     }
 
     pub(crate) fn drain(&mut self) -> Option<Packet> {
@@ -598,12 +614,12 @@ impl Leaf {
         let place = self
             .flows
             .iter()
-            .position(|flow| !flow.packets.is_empty())?;
+            .position(|flow| !flow.packets().is_empty())?;
         self.remove(place, 0)
     }
 
     pub(crate) fn drain_to(&mut self, now: Instant, to: NeighbourId) -> Option<Packet> {
-        let waits = |flow: &flows::Flow| flow.key.to == to && !flow.packets.is_empty();
+        let waits = |flow: &flows::Flow| flow.key.to == to && !flow.packets().is_empty();
         let place = self.flows.iter().position(waits)?;
         let packet = self.remove(place, 0)?;
         self.rest(now);
@@ -619,6 +635,11 @@ impl Leaf {
     fn uncount(&mut self, packet: &Packet) {
         self.queued.packets -= 1;
         self.queued.octets -= packet.octets() as u64;
+        if self.queued.packets == 0 {
+            self.soonest = Some(Instant::NEVER);
+        } else {
+            self.soonest = self.soonest.filter(|at| *at < packet.expires);
+        }
     }
 
     /// Takes note if nothing waits any more.
@@ -634,12 +655,17 @@ impl Leaf {
     pub(crate) fn check(&self, class: ClassId) {
         self.flows.check(self.hashing);
         let mut sum = Queued::default();
-        for packet in self.flows.iter().flat_map(|flow| &flow.packets) {
+        for packet in self.flows.iter().flat_map(flows::Flow::packets) {
             assert_eq!(packet.class, class, "in its place");
             sum.packets += 1;
             sum.octets += packet.octets() as u64;
         }
         assert_eq!(sum, self.queued, "the counters are the sums");
+        let soonest = self.search_soonest().unwrap_or(Instant::NEVER);
+        assert!(
+            self.soonest.is_none_or(|at| at == soonest),
+            "known as it is"
+        );
         // Of what waits, nothing is given up because a link has become shorter.
         let most = self.own.most();
         assert!(

@@ -5,6 +5,7 @@
 
 pub mod config;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::units::{BitRate, Octets};
@@ -214,10 +215,10 @@ impl Policer {
     }
 }
 
-/// The policers of one port's classes.
+/// The policers of one port's classes; nothing where none has one.
 #[derive(Clone, Debug)]
 pub struct Policers {
-    classes: Vec<Option<Policer>>,
+    classes: Box<[Option<Box<Policer>>]>,
 }
 
 impl Policers {
@@ -226,17 +227,19 @@ impl Policers {
     pub fn new(classes: &[Class]) -> Self {
         let policer = |class: &Class| {
             let config = class.police.as_ref()?;
-            Some(Policer::new(config, classes))
+            Some(Box::new(Policer::new(config, classes)))
         };
+        let any = classes.iter().any(|class| class.police.is_some());
+        let limited = classes.iter().filter(|_| any);
         Self {
-            classes: classes.iter().map(policer).collect(),
+            classes: limited.map(policer).collect(),
         }
     }
 
     /// Whether the class's policer judges only while packets wait.
     #[must_use]
     pub fn asks_for_congestion(&self, class: ClassId) -> bool {
-        let policer = self.classes.get(class.index()).and_then(Option::as_ref);
+        let policer = self.classes.get(class.index()).and_then(Option::as_deref);
         policer.is_some_and(|policer| policer.when == When::Congested)
     }
 

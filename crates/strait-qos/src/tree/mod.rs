@@ -23,7 +23,7 @@ use self::bands::Bands;
 use self::htb::Htb;
 use self::shaper::Shaper;
 use crate::leaf::{Leaf, Site};
-use crate::plan::{NodeIndex, Plan};
+use crate::plan::{NodeIndex, Plan, PlanNode};
 use crate::policy::{CLASSES_MAX, Policy};
 use crate::scheduler::{Eligibility, Head, Queued, Refusal, Scheduler};
 
@@ -32,33 +32,36 @@ type Slot = usize;
 
 /// Schedules a port as its policy's [`Plan`] says. In a class, neighbours go in turn, a packet
 /// each, or as the class's queue orders them; in a flow, first come, first served.
+///
+/// What each packet meets comes first, as long as a line of the processor's cache.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Tree {
-    plan: Plan,
-    line: Option<LineRate>,
     now: Instant,
-    /// By [`ClassId`].
-    leaves: Vec<LeafState>,
+    /// No leaf has anything to give up before.
+    quiet_until: Instant,
     /// The leaves that have something to send, as their nodes' ancestors know it.
     backlogged: LeafSet,
     /// The leaves that have packets to give up.
     giving_up: LeafSet,
+    /// By [`ClassId`].
+    leaves: Box<[LeafState]>,
     /// As in the plan.
-    nodes: Vec<Node>,
+    nodes: Box<[Node]>,
     /// Those of them that time alone changes.
-    timed: Vec<NodeIndex>,
-    /// No leaf has anything to give up before.
-    quiet_until: Instant,
+    timed: Box<[NodeIndex]>,
+    plan: Box<Plan>,
+    line: Option<LineRate>,
 }
 
 /// It begins where a line of the processor's cache does: a packet meets all of it.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct LeafState {
-    leaf: Leaf,
     node: NodeIndex,
     /// It has nothing to give up before; zero if that isn't known since it changed.
     quiet_until: Instant,
+    leaf: Leaf,
 }
 
 /// Some of the leaves, a bit each: few have anything, and nothing looks at the others.
@@ -135,37 +138,40 @@ impl Tree {
                 quiet_until: Instant::ZERO,
             }
         };
-        let mut tree = Self {
-            line: None,
-            now: Instant::ZERO,
-            leaves: (0..).zip(policy.classes()).map(leaf).collect(),
-            backlogged: LeafSet::default(),
-            giving_up: LeafSet::default(),
-            nodes: Vec::with_capacity(plan.nodes.len()),
-            timed: Vec::new(),
-            quiet_until: Instant::ZERO,
-            plan,
-        };
-        for (index, node) in tree.plan.nodes.iter().enumerate() {
+        let mut leaves: Box<[_]> = (0..).zip(policy.classes()).map(leaf).collect();
+        let mut timed = Vec::new();
+        let mut node = |(index, node): (NodeIndex, &PlanNode)| {
             let kind = match node.class {
                 Some(class) => Kind::Leaf(class),
                 None if node.within_htb => Kind::WithinHtb,
                 None if node.discipline.is_htb() => {
-                    tree.timed.push(index);
-                    Kind::Htb(Box::new(Htb::new(&tree.plan, index)))
+                    timed.push(index);
+                    Kind::Htb(Box::new(Htb::new(&plan, index)))
                 }
-                None => Kind::Bands(Bands::new(&tree.plan, index)),
+                None => Kind::Bands(Bands::new(&plan, index)),
             };
-            if let Some(leaf) = node.class.and_then(|it| tree.leaves.get_mut(it.index())) {
+            if let Some(leaf) = node.class.and_then(|it| leaves.get_mut(it.index())) {
                 leaf.node = index;
             }
-            tree.nodes.push(Node {
+            Node {
                 kind,
                 parent: None,
                 backlogged: 0,
                 shaper: node.shape.map(|shape| Box::new(Shaper::new(shape, 1))),
-            });
-        }
+            }
+        };
+        let nodes = plan.nodes.iter().enumerate().map(&mut node).collect();
+        let mut tree = Self {
+            now: Instant::ZERO,
+            quiet_until: Instant::ZERO,
+            backlogged: LeafSet::default(),
+            giving_up: LeafSet::default(),
+            leaves,
+            nodes,
+            timed: timed.into(),
+            plan: Box::new(plan),
+            line: None,
+        };
         tree.connect();
         tree.set_line_rate(LineRate::new(9600, 8));
         tree
@@ -328,7 +334,7 @@ impl Scheduler for Tree {
             return;
         }
         self.now = now;
-        for index in &self.timed {
+        for index in &*self.timed {
             if let Some(Kind::Htb(htb)) = self.nodes.get_mut(*index).map(|it| &mut it.kind) {
                 htb.advance(now);
             }

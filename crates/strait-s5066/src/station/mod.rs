@@ -419,7 +419,7 @@ impl<T> Station<T> {
     /// Whether an offer of expedited data with ARQ to a peer would be taken.
     #[must_use]
     pub fn takes_expedited(&self, to: usize) -> bool {
-        let takes = |peer: &Peer<T>| peer.transfer.takes_expedited() && !peer.is_group();
+        let takes = |peer: &Peer<T>| peer.transfer.expedited.takes() && !peer.is_group();
         self.takes_arq(to).is_some_and(takes)
     }
 
@@ -431,7 +431,8 @@ impl<T> Station<T> {
             return false;
         };
         if arq && !peer.is_group() {
-            let takes = |peer: &Peer<T>| peer.calls.link().wants_call(now) || peer.transfer.takes();
+            let takes =
+                |peer: &Peer<T>| peer.calls.link().wants_call(now) || peer.transfer.send.takes();
             return self.takes_arq(to).is_some_and(takes);
         }
         let free = !peer.transfer.has_plain() && self.identity.free_at(now).is_none();

@@ -120,10 +120,10 @@ impl<T> Peer<T> {
         HfLink {
             linked: link.is_made(),
             long: link.is_long(),
-            under_way: self.transfer.under_way() as u64,
-            window: self.transfer.window().into(),
+            under_way: self.transfer.send.under_way() as u64,
+            window: self.transfer.send.window().into(),
             segment_octets: self.segment_octets(ladder) as u64,
-            lost: self.transfer.lost(),
+            lost: self.transfer.quality.lost(),
             sent_ns: nanos(self.sent),
             heard_ns: nanos(self.heard),
             rate: self.rate.view(ladder),
@@ -169,7 +169,7 @@ impl<T> Peer<T> {
         let around = self.around();
         let most = ladder.segment_octets(self.rate.place(), around);
         let most = most.min(self.rate.segment_octets_max(ladder, around));
-        self.transfer.segment_octets(around, most)
+        self.transfer.quality.segment_octets(around, most)
     }
 
     /// Whether data with ARQ may go to it.
@@ -261,8 +261,8 @@ impl<T> Peer<T> {
             return 0;
         }
         let may_send = self.may_send();
-        if may_send && self.transfer.has_expedited() {
-            return self.transfer.expedited_backlog(segment, around);
+        if may_send && self.transfer.expedited.has_more() {
+            return self.transfer.expedited.backlog(segment, around);
         }
         // As they will be cut: each into even pieces of about the best length.
         let mean = waiting.octets / waiting.count.max(1);
@@ -271,7 +271,7 @@ impl<T> Peer<T> {
         let split = |around: usize| waiting.octets + waiting.count * pieces * around;
         let mut octets = self.transfer.plain_octets(segment, field);
         if may_send {
-            let (backlog, frames) = self.transfer.backlog(segment, around);
+            let (backlog, frames) = self.transfer.send.backlog(segment, around);
             let piece = mean.div_ceil(pieces);
             octets += backlog + split(around).min(frames * (piece + around));
         } else if !link.is_made() && !link.has_to_say() {
@@ -310,7 +310,7 @@ impl<T> Peer<T> {
         let turn_max = settings.turn_max.min(EOT_MAX);
         let risked = self.rate.risked(calling, turn_max, begun.answer_time);
         let slots = settings.access.slots();
-        self.transfer.begin_turn();
+        self.transfer.send.begin_turn();
         if !(begun.answers && begun.brief) {
             self.contact.begin_turn(now);
         }
@@ -399,7 +399,7 @@ impl<T> Peer<T> {
 
     /// Hands on what has become whole.
     pub(super) fn deliver(&mut self, cx: &mut Context<'_, T>) {
-        while let Some(c_pdu) = self.transfer.poll_whole() {
+        while let Some(c_pdu) = self.transfer.receive.poll() {
             self.hand_on(cx, c_pdu, false);
         }
     }
@@ -484,7 +484,7 @@ impl<T> Peer<T> {
             }
             _ => {}
         }
-        let in_use = self.transfer.under_way() > 0;
+        let in_use = self.transfer.send.under_way() > 0;
         let (since, answer_time) = (cx.access.on_since(), cx.access.answer_time());
         let word = self
             .calls
@@ -494,7 +494,7 @@ impl<T> Peer<T> {
             Word::Acknowledge => self.transfer.owe_ack(),
             Word::GoOn => {
                 self.transfer.owe_ack();
-                self.transfer.end_telling();
+                self.transfer.send.end_answer();
             }
             Word::Disown => {
                 if self.calls.link().is_there() {
@@ -526,7 +526,7 @@ impl<T> Peer<T> {
     }
 
     fn hear_acceptance(&mut self, cx: &mut Context<'_, T>, ours: Option<Ours>) {
-        let expediting = self.transfer.is_expediting();
+        let expediting = self.transfer.expedited.is_open();
         let Some(answer) = self.calls.hear_acceptance(ours, expediting) else {
             return self.lose_link(cx);
         };
@@ -544,7 +544,7 @@ impl<T> Peer<T> {
         let unanswered_max = cx.settings.unanswered_max.saturating_mul(patience);
         cx.counts.unanswered += 1;
         let unanswered = self.contact.miss(kept);
-        self.transfer.miss_answer();
+        self.transfer.expedited.miss_answer();
         let lost = self.contact.is_lost(unanswered_max);
         let (silence, nodes) = (cx.access.round(), cx.access.nodes());
         match self.calls.miss_answer(cx.now, lost, silence, nodes) {
@@ -559,7 +559,7 @@ impl<T> Peer<T> {
                 self.contact.give_up();
                 self.lose_link(cx);
             }
-            Unanswered::Probe => self.transfer.probe(),
+            Unanswered::Probe => self.transfer.send.probe(),
         }
         let beside = Beside::of(cx, &self.calls, self.around());
         let repeats = cx.settings.message_repeats;
@@ -744,7 +744,7 @@ impl<T> Peer<T> {
                     segment: *segment,
                 };
                 if self.is_linked_with(cx, kind)
-                    && let Some(whole) = self.transfer.hear_expedited(*c_pdu, &data)
+                    && let Some(whole) = self.transfer.expedited.take(*c_pdu, &data)
                 {
                     self.hand_on(cx, whole, true);
                 }

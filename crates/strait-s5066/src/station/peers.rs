@@ -87,7 +87,7 @@ impl<T> Peers<T> {
 
     /// Frames that were sent again.
     pub(super) fn repeated(&self) -> u64 {
-        let now: u64 = self.iter().map(|peer| peer.transfer.repeated()).sum();
+        let now: u64 = self.iter().map(|peer| peer.transfer.send.repeated()).sum();
         self.repeated_before + now
     }
 
@@ -116,7 +116,7 @@ impl<T> Peers<T> {
         let place = free.min_by_key(|place| self.all[*place].calls.link().standing())?;
         let fresh = Peer::new(place, address, false, settings);
         let gone = core::mem::replace(&mut self.all[place], fresh);
-        self.repeated_before += gone.transfer.repeated();
+        self.repeated_before += gone.transfer.send.repeated();
         Some((place, Some(gone)))
     }
 

@@ -459,7 +459,7 @@ impl RateControl {
         if let Some(place) = self.granted.take() {
             self.rate.set(place, Reason::Asked);
             self.place = place;
-            transfer.forget_quality(false);
+            transfer.quality.forget(false);
         }
         if !link.is_long() {
             self.management.say(response(Response::Confirm, 0), true);
@@ -536,7 +536,7 @@ impl RateControl {
         self.rate.answers_take(cx.answer_time);
         self.rate.hear(cx.least(transfer));
         let follows = !(self.fixed && adapt.agree);
-        let late = transfer.take_late();
+        let late = transfer.send.take_late();
         if late.frames > 0 {
             let (missed, met) = (self.missed.take(), self.met.take());
             if let Some(missed) = missed {
@@ -592,7 +592,7 @@ impl RateControl {
         }
         self.rate.miss(cx.now, adapt, cx.least(transfer));
         // What nobody told of says nothing of the rate to come: two frames ask for what came.
-        transfer.take_late();
+        transfer.send.take_late();
         transfer.ask_for_what_came();
         let first = self.met.take().unwrap_or(self.used);
         self.missed.get_or_insert(first);
@@ -605,7 +605,9 @@ impl RateControl {
                 self.management.say(request(adapt, place), false);
             }
         }
-        transfer.cut_again(self.segment_octets_max(cx.ladder, cx.around));
+        transfer
+            .send
+            .set_again_max(self.segment_octets_max(cx.ladder, cx.around));
         self.change_to(place, transfer);
     }
 
@@ -620,7 +622,9 @@ impl RateControl {
     /// Changes to the rate that is wanted, or asks for it. What is too long for the rate to fall
     /// goes in shorter segments, once it is told to be lost.
     fn want<T>(&mut self, cx: &Beside<'_>, transfer: &mut Transfer<T>) {
-        transfer.cut_again(self.segment_octets_max(cx.ladder, cx.around));
+        transfer
+            .send
+            .set_again_max(self.segment_octets_max(cx.ladder, cx.around));
         let Some(adapt) = cx.ladder.adapt() else {
             return;
         };
@@ -639,7 +643,7 @@ impl RateControl {
 
     fn change_to<T>(&mut self, place: usize, transfer: &mut Transfer<T>) {
         if self.place != place {
-            transfer.forget_quality(place > self.place);
+            transfer.quality.forget(place > self.place);
             self.caution = match self.rate.reason() {
                 Reason::Failed => self.caution_by_rate(),
                 _ => CAUTION,

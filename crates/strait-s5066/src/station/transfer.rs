@@ -1,7 +1,5 @@
 //! Data transfer with one peer: frames with ARQ, expedited ones, and resets; and C_PDUs without.
 
-use alloc::vec::Vec;
-
 use strait_core::Instant;
 use strait_core::stats::HfCounts;
 
@@ -10,7 +8,7 @@ use super::transmission::{EMPTY, Space};
 use super::{Identity, Offer};
 use crate::arq::{Done, Expedited, Left, Numbering, OutOfSync, Receiver, Sender};
 use crate::d_pdu::{Ack, Body, DATA_OVERHEAD, Data, LongAck, Reset, SELECTIVE_OCTETS_MAX, Segment};
-use crate::quality::{Late, Quality, Told};
+use crate::quality::{Quality, Told};
 use crate::reset::ResetExchange;
 
 /// Octets of a long acknowledgement's bits: short ones are more likely to arrive.
@@ -44,10 +42,10 @@ pub(super) enum Frame {
 /// Both directions of data with one peer.
 #[derive(Debug)]
 pub(super) struct Transfer<T> {
-    send: Sender<T>,
-    receive: Receiver,
-    expedited: Expedited<T>,
-    quality: Quality,
+    pub(super) send: Sender<T>,
+    pub(super) receive: Receiver,
+    pub(super) expedited: Expedited<T>,
+    pub(super) quality: Quality,
     reset: ResetExchange,
     /// Data came that hasn't been acknowledged.
     owes_ack: bool,
@@ -90,54 +88,9 @@ impl<T> Transfer<T> {
         self.plain.is_some()
     }
 
-    /// Frames sent again.
-    pub(super) const fn repeated(&self) -> u64 {
-        self.send.repeated()
-    }
-
-    /// Frames from the lowest that isn't acknowledged to the last sent.
-    pub(super) fn under_way(&self) -> usize {
-        self.send.under_way()
-    }
-
-    /// The most of them.
-    pub(super) const fn window(&self) -> u32 {
-        self.send.window()
-    }
-
-    /// Of the frames sent last, the share that got lost.
-    pub(super) fn lost(&self) -> f64 {
-        self.quality.lost()
-    }
-
-    /// The best segment, of those that have no more than `most` octets.
-    pub(super) fn segment_octets(&self, around: usize, most: usize) -> usize {
-        self.quality.segment_octets(around, most)
-    }
-
-    /// Whether a new C_PDU with ARQ would be cut now.
-    pub(super) fn takes(&self) -> bool {
-        self.send.takes()
-    }
-
-    /// Whether an expedited one may be offered.
-    pub(super) fn takes_expedited(&self) -> bool {
-        self.expedited.takes()
-    }
-
-    /// Whether one was begun that isn't over.
-    pub(super) const fn is_expediting(&self) -> bool {
-        self.expedited.is_open()
-    }
-
-    /// Whether expedited frames are to be sent.
-    pub(super) fn has_expedited(&self) -> bool {
-        self.expedited.has_more()
-    }
-
     /// Whether frames are to be sent.
     pub(super) fn has_more(&self) -> bool {
-        self.send.has_more() || self.has_expedited()
+        self.send.has_more() || self.expedited.has_more()
     }
 
     /// Whether a reset of ours isn't answered.
@@ -212,17 +165,6 @@ impl<T> Transfer<T> {
             .max(self.expedited.longest(segment))
     }
 
-    /// Octets of frames that are to be sent, in segments of `segment` octets with `around` for
-    /// each; and how many more the window takes.
-    pub(super) fn backlog(&self, segment: usize, around: usize) -> (usize, usize) {
-        self.send.backlog(segment, around)
-    }
-
-    /// The same of expedited ones.
-    pub(super) fn expedited_backlog(&self, segment: usize, around: usize) -> usize {
-        self.expedited.backlog(segment, around)
-    }
-
     /// Octets of what goes without ARQ.
     pub(super) fn plain_octets(&self, segment: usize, field: usize) -> usize {
         let plain = self.plain.as_ref();
@@ -266,11 +208,6 @@ impl<T> Transfer<T> {
         plain.or_else(|| self.send.poll().or_else(|| self.expedited.poll()))
     }
 
-    /// The next C_PDU that came with ARQ and is whole.
-    pub(super) fn poll_whole(&mut self) -> Option<Vec<u8>> {
-        self.receive.poll()
-    }
-
     /// The medium is gone.
     pub(super) fn abandon(&mut self) {
         self.send.abandon();
@@ -312,11 +249,6 @@ impl<T> Transfer<T> {
         self.expedited.not_taken(since);
     }
 
-    /// A transmission begins.
-    pub(super) fn begin_turn(&mut self) {
-        self.send.begin_turn();
-    }
-
     /// The other end has told what came, and what it didn't tell of hasn't. Gives what was told.
     pub(super) fn end_answer(&mut self) -> Told {
         self.send.end_answer();
@@ -324,40 +256,10 @@ impl<T> Transfer<T> {
         self.quality.take_news()
     }
 
-    /// It told nothing of frames under way: they go again.
-    pub(super) fn end_telling(&mut self) {
-        self.send.end_answer();
-    }
-
-    /// Nothing was heard of the other end.
-    pub(super) fn miss_answer(&mut self) {
-        self.expedited.miss_answer();
-    }
-
-    /// Nothing was heard of a transmission: the next one sends as little as gives an answer.
-    pub(super) fn probe(&mut self) {
-        self.send.probe();
-    }
-
     /// The same, and what was told of before is all that it told.
     pub(super) fn ask_for_what_came(&mut self) {
         self.send.end_answer();
         self.send.probe();
-    }
-
-    /// Frames that were told of late.
-    pub(super) fn take_late(&mut self) -> Late {
-        self.send.take_late()
-    }
-
-    /// What is told to be lost from now on and has longer segments is cut anew.
-    pub(super) const fn cut_again(&mut self, octets: usize) {
-        self.send.set_again_max(octets);
-    }
-
-    /// The rate is another one, a `faster` one or not.
-    pub(super) fn forget_quality(&mut self, faster: bool) {
-        self.quality.forget(faster);
     }
 
     /// A frame came.
@@ -376,11 +278,6 @@ impl<T> Transfer<T> {
         if taken == Err(OutOfSync) {
             self.reset_fully(counts);
         }
-    }
-
-    /// An expedited frame came. Gives what is whole.
-    pub(super) fn hear_expedited(&mut self, c_pdu: u8, data: &Data<'_>) -> Option<Vec<u8>> {
-        self.expedited.take(c_pdu, data)
     }
 
     /// What came of frames was told. If the transmission may have `met` another one, that says

@@ -157,7 +157,7 @@ impl<T> Writer<'_, T> {
         peer.rate.note_used(self.on_air.place());
         let segment = peer.segment_octets(self.cx.ladder);
         // What is expedited goes alone: with it under way, nothing else is to be sent.
-        if peer.may_send() && peer.transfer.is_expediting() {
+        if peer.may_send() && peer.transfer.expedited.is_open() {
             let written = peer.transfer.write_expedited(&mut self.space, segment);
             return self.note_frame(written, true);
         }
@@ -212,7 +212,7 @@ impl<T> Writer<'_, T> {
             }
         }
         let peer = &*self.peer;
-        let alone = peer.transfer.is_expediting() || peer.rate.is_talking();
+        let alone = peer.transfer.expedited.is_open() || peer.rate.is_talking();
         peer.may_send() && !alone && !self.on_air.is_brief() && self.write_frame(Frame::Again)
     }
 }

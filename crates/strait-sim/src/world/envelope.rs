@@ -86,7 +86,9 @@ impl World {
         envelope: Envelope,
     ) {
         let port = &mut self.slots[node.0].ports[id.index()];
-        port.envelopes.insert(neighbour, envelope);
+        let envelopes = port.envelopes.get_or_insert_default();
+        envelopes.insert(neighbour, envelope);
+        self.has_envelopes = true;
         if let (Some(paths), Some(far)) = (&mut self.fabric.paths, far) {
             paths.carry((node.0, id, neighbour), far.0);
         }
@@ -94,15 +96,24 @@ impl World {
 }
 
 impl Port {
+    /// The packets that its frames for a neighbour go in.
+    pub(super) fn envelope(&self, to: NeighbourId) -> Option<&Envelope> {
+        self.envelopes.as_ref()?.get(&to)
+    }
+
+    fn envelopes(&self) -> impl Iterator<Item = &Envelope> {
+        self.envelopes.iter().flat_map(|all| all.values())
+    }
+
     /// Whether its frames are the payload of packets of a protocol of their own.
     pub(super) fn sends_raw(&self) -> bool {
-        let mut envelopes = self.envelopes.values();
+        let mut envelopes = self.envelopes();
         envelopes.any(|it| matches!(it.kind, EnvelopeKind::Raw(..)))
     }
 
     /// Octets that packets add to the longest frames.
     pub(super) fn envelope_octets(&self) -> usize {
-        let octets = self.envelopes.values().map(Envelope::octets);
+        let octets = self.envelopes().map(Envelope::octets);
         octets.max().unwrap_or(0)
     }
 }

@@ -13,29 +13,36 @@ use super::{Attach, Body, Fabric, NodeIndex, Port, World};
 use crate::event::What;
 use crate::few::Few;
 
-/// A medium and who is on it.
+/// A medium and who is on it. What each frame meets comes first, in a line of the processor's
+/// cache.
+#[repr(C, align(64))]
 pub(super) struct Shared {
-    /// The kind and name under which links share it; lines have none.
-    key: Option<(&'static str, String)>,
     pub(super) medium: Box<dyn Medium>,
     /// By station: its port, and the number that its node has for who is across, if that is one.
     ports: Few<Attach>,
-    /// On a medium of many, the numbers that a station's node has for others.
-    known: BTreeMap<(StationId, StationId), NeighbourId>,
     /// The moment for which a [`What::Medium`] is planned.
     planned: Option<Instant>,
+    /// On a medium of many, the numbers that a station's node has for others.
+    known: BTreeMap<(StationId, StationId), NeighbourId>,
+    /// The kind and name under which links share it; lines have none.
+    key: Option<(&'static str, String)>,
 }
 
 /// A port's place on a medium.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attached {
-    pub(super) medium: usize,
-    pub(super) station: StationId,
+    medium: u32,
     /// Who is across; `None` where all on the medium are.
     pub(super) to: Option<NeighbourId>,
+    pub(super) station: StationId,
 }
 
 impl Attached {
+    /// The medium's number.
+    pub(super) const fn medium(&self) -> usize {
+        self.medium as usize
+    }
+
     /// By what number somebody hears it here that is sent to `to`; `None` if nobody does.
     pub(super) fn reaches(&self, to: NeighbourId) -> Option<NeighbourId> {
         match self.to {
@@ -104,7 +111,7 @@ impl Fabric {
             flight,
             ..
         } = self;
-        let Shared { medium, ports, .. } = &mut media[at.medium];
+        let Shared { medium, ports, .. } = &mut media[at.medium()];
         let mut deliver = |at, station: StationId, octets: &mut Vec<u8>| {
             let to = ports[station.0];
             let what = What::Arrival {
@@ -115,7 +122,7 @@ impl Fabric {
             events.push(at, to.node.0, what);
         };
         medium.transmit(now, at.station, meta, frame, &mut deliver);
-        self.plan_medium(at.medium);
+        self.plan_medium(at.medium());
     }
 
     /// Plans to look after a medium when something happens there next.
@@ -187,7 +194,7 @@ impl World {
         end: Attach,
     ) -> Result<StationId, KeyError> {
         let mut attached = self.port_mut(end).attached.iter();
-        if let Some(at) = attached.find(|at| at.medium == number) {
+        if let Some(at) = attached.find(|at| at.medium() == number) {
             return Ok(at.station);
         }
         let name = format!("{} {}", self.slots[end.node.0].name, end.port.0);
@@ -220,9 +227,9 @@ impl World {
     fn attach(&mut self, medium: usize, station: StationId, end: Attach, to: Option<NeighbourId>) {
         self.fabric.media[medium].ports.push(end);
         self.port_mut(end).attached.push(Attached {
-            medium,
-            station,
+            medium: medium as u32,
             to,
+            station,
         });
     }
 
@@ -236,7 +243,7 @@ impl World {
         self.raise(node, port, cause);
         let media = &self.fabric.media;
         let mut attached = self.slots[node].ports[port.index()].attached.iter();
-        if attached.any(|at| media[at.medium].medium.carrier(at.station)) {
+        if attached.any(|at| media[at.medium()].medium.carrier(at.station)) {
             let event = PortEvent::Carrier(true);
             self.give(node, Input::Port { port, event });
         }
@@ -253,7 +260,7 @@ impl World {
         };
         let (now, media) = (self.fabric.now, &self.fabric.media);
         let attached = &self.slots[node].ports[port.index()].attached;
-        let away = |at: &&Attached| media[at.medium].medium.state(now, at.station).is_none();
+        let away = |at: &&Attached| media[at.medium()].medium.state(now, at.station).is_none();
         let away: Vec<_> = attached.iter().filter(away).map(|at| at.to).collect();
         for to in away.into_iter().flatten() {
             let event = PortEvent::Neighbour(to, false);
@@ -273,7 +280,7 @@ impl World {
             return Vec::new();
         }
         let rate = |at: &Attached| {
-            let state = media[at.medium].medium.state(now, at.station)?;
+            let state = media[at.medium()].medium.state(now, at.station)?;
             Some((at.to?, state.tx_rate))
         };
         attached.iter().filter_map(rate).collect()
@@ -288,7 +295,7 @@ impl World {
 
     fn port_state(&self, node: usize, port: PortId) -> Option<PortState> {
         let (now, port) = (self.fabric.now, &self.slots[node].ports[port.index()]);
-        let state = |at: &Attached| self.fabric.media[at.medium].medium.state(now, at.station);
+        let state = |at: &Attached| self.fabric.media[at.medium()].medium.state(now, at.station);
         let state = port.attached.iter().find_map(state)?;
         let around = port.envelope_octets() as u32;
         Some(PortState {
@@ -375,8 +382,10 @@ impl World {
         let now = self.fabric.now;
         for port in &self.slots[node].ports {
             for at in port.attached.iter() {
-                self.fabric.media[at.medium].medium.silence(now, at.station);
-                self.fabric.plan_medium(at.medium);
+                self.fabric.media[at.medium()]
+                    .medium
+                    .silence(now, at.station);
+                self.fabric.plan_medium(at.medium());
             }
         }
     }

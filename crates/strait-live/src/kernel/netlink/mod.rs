@@ -161,22 +161,6 @@ impl Netlink {
             .doing(|| format!("set the MTU of interface `{name}` to {mtu}"))
     }
 
-    /// Moves an interface into the namespace that a descriptor stands for.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn move_link(
-        &mut self,
-        index: u32,
-        name: &str,
-        namespace: BorrowedFd<'_>,
-    ) -> Result<(), Error> {
-        let descriptor = LinkAttribute::NetNsFd(namespace.as_raw_fd());
-        let message = link_message(index, Some(descriptor));
-        self.change(Message::SetLink(message), 0)
-            .doing(|| format!("move interface `{name}` to another namespace"))
-    }
-
     /// Makes a pair of virtual Ethernet interfaces: `name` here, `peer` in the namespace that
     /// the descriptor stands for, or here too.
     ///
@@ -255,22 +239,6 @@ impl Netlink {
         let message = address_message(index, address, length);
         unless_exists(self.create(Message::NewAddress(message)))
             .doing(|| format!("add address {address}/{length} to interface `{name}`"))
-    }
-
-    /// Takes an address from an interface.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn delete_address(
-        &mut self,
-        index: u32,
-        name: &str,
-        address: IpAddr,
-        length: u8,
-    ) -> Result<(), Error> {
-        let message = address_message(index, address, length);
-        self.change(Message::DelAddress(message), 0)
-            .doing(|| format!("remove address {address}/{length} from interface `{name}`"))
     }
 
     /// All addresses.

@@ -1,5 +1,6 @@
 //! Frames to each neighbour: each takes the next piece of the best packet.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
@@ -19,10 +20,12 @@ use super::segments::{Intake, Segments};
 use crate::config::PortConfig;
 use crate::gateway::headers::Leaving;
 
-/// Frames to each neighbour.
+/// Frames to each neighbour. A plain packet meets its beginning, as long as a line of the
+/// processor's cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Frames {
-    others: Vec<(FrameSender, Receiver)>,
+    others: Box<[(FrameSender, Receiver)]>,
     frame_octets_max: usize,
     segments: Segments,
 }

@@ -16,15 +16,17 @@ use super::link::Link;
 use super::queue::{Open, Queue};
 use crate::flows::Flows;
 
-/// A way by which a port sends.
+/// A way by which a port sends. A packet meets it in this order, the queue in a line of the
+/// processor's cache of its own.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Path {
+    pub(super) burst: Burst,
+    /// A call's packet is due: until then nothing else begins to leave.
+    pub(super) rests_until: Option<Instant>,
     pub(super) queue: Tree,
     /// The flows that leave by it, where they are told apart.
     pub(super) flows: Option<Box<Flows>>,
-    /// A call's packet is due: until then nothing else begins to leave.
-    pub(super) rests_until: Option<Instant>,
-    pub(super) burst: Burst,
     pub(super) policers: Policers,
     /// Time that its classes haven't been charged for: it is less than an octet takes.
     owed: Duration,
@@ -33,10 +35,10 @@ pub(super) struct Path {
 impl Path {
     pub(super) fn new(queue: Tree, burst: Burst, tells_flows: bool, policy: &Policy) -> Self {
         Self {
+            burst,
+            rests_until: None,
             queue,
             flows: tells_flows.then(Box::default),
-            rests_until: None,
-            burst,
             policers: Policers::new(policy.classes()),
             owed: Duration::ZERO,
         }
@@ -66,6 +68,7 @@ impl Path {
 
 /// All ways by which a port sends.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Paths {
     /// What all share; where each neighbour has a way of its own, that to the first of them.
     pub(super) first: Path,

@@ -1,6 +1,7 @@
 //! What every port has, whatever its link: packets that wait for each way, what limits them, and
 //! what the medium said of itself.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -59,40 +60,41 @@ impl Treatment {
     }
 }
 
-/// A port without its link. Each packet meets most of it, so what is large and rarely asked lies
-/// elsewhere.
+/// A port without its link. It lies in memory in this order: what all packets meet at the end,
+/// where the port's link follows.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Queue {
-    pub(super) id: PortId,
-    /// The largest packet in octets.
-    pub(in crate::gateway) mtu: usize,
-    /// The largest packet that the configuration allows.
-    pub(super) mtu_max: usize,
-    /// What the medium offers; `None` while the port is down.
-    pub(super) state: Option<PortState>,
-    /// Neighbours that the medium says aren't there; no others than those configured.
-    pub(super) away: BTreeSet<NeighbourId>,
     /// How what it sends leaves.
     pub(super) paths: Paths,
     /// By neighbour, the rate that the medium has told of, if it is another one for each.
     pub(super) rates: Vec<Option<LineRate>>,
+    /// Neighbours that the medium says aren't there; no others than those configured.
+    pub(super) away: BTreeSet<NeighbourId>,
     /// Octets that its links take in the longest round trip of a link that repeats what it loses.
     trip_octets: u64,
-    neighbours: usize,
-    /// By class.
-    pub(super) classes: Vec<Treatment>,
     /// Which calls its line takes.
     pub(in crate::gateway) calls: Calls,
+    /// Kinds of background chatter that may cross; all, without a list.
+    passes: Option<Vec<ChatterKind>>,
+    neighbours: usize,
+    /// The largest packet that the configuration allows.
+    pub(super) mtu_max: usize,
+    /// By class.
+    pub(super) classes: Box<[Treatment]>,
+    /// What the medium offers; `None` while the port is down.
+    pub(super) state: Option<PortState>,
+    /// The largest packet in octets.
+    pub(in crate::gateway) mtu: usize,
+    pub(super) id: PortId,
     /// Applications are behind it.
     pub(super) is_host: bool,
     /// What the policy calls it.
     pub(in crate::gateway) ingress: Ingress,
-    clamps_mss: bool,
     /// IPv6 crosses it.
     pub(in crate::gateway) carries_v6: bool,
     takes_any_source: bool,
-    /// Kinds of background chatter that may cross; all, without a list.
-    passes: Option<Vec<ChatterKind>>,
+    clamps_mss: bool,
 }
 
 /// A rate for the moment before the medium has named its own.

@@ -22,13 +22,14 @@ use crate::gateway::headers::{Headers, Leaving};
 
 /// How packets become segments at a port.
 #[derive(Debug)]
+#[repr(C)] // What each packet meets comes first.
 pub(in crate::gateway) struct Segments {
-    config: Box<PortConfig>,
-    pub(in crate::gateway) headers: Headers,
     /// The longest piece of a packet, in octets, at the rate that was asked for last.
     longest: Option<(LineRate, usize)>,
     /// Segments may have numbers, if both ends have such.
     repairs: bool,
+    pub(in crate::gateway) headers: Headers,
+    config: Box<PortConfig>,
 }
 
 /// What a frame or some octets brought.
