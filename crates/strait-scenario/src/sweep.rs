@@ -2,8 +2,8 @@
 //!
 //! A key is a path through the resolved scenario, with names in the place of numbers:
 //! `link.line.loss`, `node.a.port.line.segment`, `traffic.file.octets`, `duration`. `*` means every
-//! element of that name's kind. Keys of links and nodes are those of their own files. Keys joined by
-//! `+` change together: `link.line.baud + node.*.port.line.baud`.
+//! element of that name's kind. Keys of links and nodes are those of their own files. Keys joined
+//! by `+` change together: `link.line.baud + node.*.port.line.baud`.
 
 use serde::{Deserialize, Serialize};
 use strait_node::config_text::{ConfigError, nearest};

@@ -42,8 +42,8 @@ pub(super) fn all(parts: &Parts) -> Vec<(String, String)> {
     named.into()
 }
 
-/// Medians over the losses of all columns, and their intervals, without what never arrived: what was
-/// sent until the end of the run means nothing.
+/// Medians over the losses of all columns, and their intervals, without what never arrived: what
+/// was sent until the end of the run means nothing.
 fn losses(rows: &[Row], of: &str) -> Vec<Marks> {
     let named = rows.iter().filter_map(|row| {
         row.median("time_s")?;
