@@ -76,7 +76,7 @@ fn follow(session: &mut Session, now: Instant, keys: &mut Vec<Key>) {
                 session.at_end(key);
             }
             Event::Accepted(_) => {}
-            Event::Reset(key, _) => keys.retain(|known| *known != key),
+            Event::Reset(key, _) | Event::Lost(key) => keys.retain(|known| *known != key),
         }
     }
 }
