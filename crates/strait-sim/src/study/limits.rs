@@ -24,10 +24,11 @@ const STATIONS_MAX: u64 = 5;
 /// What isn't the study's own: its keys have their own limits.
 const OTHERS: [&str; 6] = ["link", "port", "policy", "shape", "police", "node"];
 const OCTETS: [&str; 5] = ["octets", "octets_full", "buffer", "tcp_octets", "bulk"];
-const TIMES: [&str; 22] = [
+const TIMES: [&str; 23] = [
     "delay",
     "time",
     "time_max",
+    "wait",
     "start",
     "limit",
     "limit_full",

@@ -222,6 +222,8 @@ studies! {
         "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs";
     "htb", "studies/htb.toml", htb::HtbStudy,
         "our token buckets against this kernel's, under one policy";
+    "leaf", "studies/leaf.toml", grid::GridStudy,
+        "the queue inside a class: `fair` beside others, in worlds drawn by chance and in some by name";
     "na", "studies/na.toml", na::NaStudy,
         "calls beside data on a line of 9600 baud, as the profile `adapter` carries them";
     "na-local", "studies/na-local.toml", na_local::LocalStudy,

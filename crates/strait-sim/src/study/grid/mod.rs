@@ -1,6 +1,8 @@
-//! Worlds drawn from a distribution, with the gateways' defaults and with simple alternatives: is
-//! there one in which an alternative is better for somebody and hardly worse for anybody?
+//! Worlds drawn from a distribution, with what the gateways have and with simple alternatives: is
+//! there one in which an alternative is better for somebody and hardly worse for anybody? And worlds
+//! that are named, with what each flow gets.
 
+mod case;
 mod judge;
 mod world;
 
@@ -16,6 +18,7 @@ use super::{Asked, Measured, SetUp, StudyError, run_all};
 use crate::build::BuildError;
 use crate::run::run_plain;
 
+use case::Case;
 use judge::{Figure, Verdict};
 use world::World;
 
@@ -23,7 +26,7 @@ use world::World;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GridStudy {
-    /// Which study the file is of: `grid`.
+    /// Which study the file is of: `grid` or `leaf`.
     study: String,
     /// What the worlds follow from.
     seed: u64,
@@ -35,6 +38,8 @@ pub(super) struct GridStudy {
     delay: [Time; 2],
     /// Flows of a world, both included.
     flows: [u64; 2],
+    /// As many of the longest packets as there are flows take at most so long, if not the fewest do.
+    wait: Option<Time>,
     /// Share of the worlds whose calls and datagrams carry code points.
     marked: Share,
     /// What sends by TCP; one for all transfers of a world, or in the share `mixed` one for each.
@@ -47,7 +52,13 @@ pub(super) struct GridStudy {
     time_max: Time,
     #[serde(rename = "line")]
     lines: Vec<Line>,
-    /// What stands beside the gateways' defaults.
+    /// Worlds with what each flow gets in them.
+    #[serde(default, rename = "case")]
+    cases: Vec<Case>,
+    /// Keys of both gateways' files beside their defaults.
+    #[serde(default)]
+    node: toml::Table,
+    /// What stands beside that.
     #[serde(rename = "alternative")]
     alternatives: Vec<Alternative>,
     /// Tables and checks.
@@ -89,6 +100,16 @@ enum Kind {
     Frames,
 }
 
+impl Kind {
+    /// What a line of this rate carries of octets, in bit/s.
+    fn carries(self, rate_bit_s: f64) -> f64 {
+        match self {
+            Self::Serial => rate_bit_s * 0.8,
+            Self::Frames => rate_bit_s,
+        }
+    }
+}
+
 /// What one could have instead: another policy, on a link of whole packets as they are.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,7 +135,8 @@ const TRIED: u64 = 16;
 const DIFFERS: f64 = 1.05;
 
 impl SetUp for GridStudy {
-    const PARTS: &'static [&'static str] = &["worlds", "calls", "alternatives", "dominated"];
+    const PARTS: &'static [&'static str] =
+        &["worlds", "calls", "alternatives", "dominated", "cases"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
@@ -156,6 +178,8 @@ impl SetUp for GridStudy {
             )
         } else if let Some(name) = unknown {
             format!("[[alternative]] `lines`: there is no [[line]] `{name}`")
+        } else if let Some(why) = self.cases.iter().find_map(|case| case.fault(self)) {
+            why
         } else if self.endpoints.is_empty() {
             "`endpoints` has to name one".into()
         } else if self.lines.iter().all(|line| line.weight == 0) {
@@ -184,6 +208,7 @@ impl SetUp for GridStudy {
         measured.parts.insert("dominated", dominated);
         let scenarios = judged.iter().flat_map(|it| it.scenarios(&study));
         measured.scenarios = scenarios.collect();
+        case::run(&study, asked, &mut measured)?;
         Ok(measured)
     }
 }
@@ -198,7 +223,16 @@ impl GridStudy {
                 world.scenario(self, Some(alternative))?;
             }
         }
+        for world in self.cases.iter().flat_map(|case| case.worlds(self)) {
+            world.scenario(self, None)?;
+        }
         Ok(())
+    }
+
+    /// For how long the transfers of a world fill its line.
+    fn span_s(&self, longest_s: f64) -> f64 {
+        let span_s = (self.packets as f64 * longest_s).min(self.time_max.0.as_secs_f64());
+        span_s.max(self.time.0.as_secs_f64())
     }
 
     fn world(&self, number: u64) -> World {

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use strait_core::chance::Stream;
+use strait_core::units::{BitRate, Time};
 use strait_node::config_text::ConfigError;
 use strait_scenario::{DiskFiles, Loaded, Scenario};
 use toml::{Table, Value, toml};
 
+use super::case::{Case, DATAGRAM_OCTETS};
 use super::judge::Quantity;
 use super::{Alternative, GridStudy, Kind, Line};
 
 /// Octets of the longest frame, and of the longest packet on lines of frames: with the most that
 /// any profile puts beside it, it is one frame.
 const PACKET_OCTETS: u64 = 1500;
-const FRAME_MTU: &str = "1466 B";
+pub(super) const FRAME_MTU_OCTETS: u64 = 1466;
 /// Octets of a call's packet with all its headers.
 const CALL_OCTETS: f64 = 79.0;
 /// What a line puts around it: a header, a check, flags.
@@ -29,6 +31,10 @@ const CALLS_SHARE: f64 = 0.6;
 const UNMARKED_CALLS_SHARE: f64 = 0.33;
 /// Flows begin within this share of the time that the transfers take.
 const SPREAD: f64 = 0.3;
+/// Those of a case within this, so that equal transfers begin as good as together.
+const CASE_SPREAD_S: f64 = 1.0;
+/// Of a line, what a case's small datagrams have of it without their headers.
+const SMALL_SHARE: f64 = 0.02;
 /// A run ends after so many times that.
 const RUN_TIMES: f64 = 8.0;
 /// Packets slower than the percentile that is judged.
@@ -54,6 +60,7 @@ pub(super) struct World {
     marked: bool,
     flows: Vec<Flow>,
     span_s: f64,
+    spread_s: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -87,13 +94,9 @@ impl World {
         let line = &study.lines[place];
         let [least, most] = line.rate.map(|rate| rate.0 as f64);
         let rate_bit_s = logarithmic(&mut chance, least, most).round();
-        let carries_bit_s = match line.kind {
-            Kind::Serial => rate_bit_s * 0.8,
-            Kind::Frames => rate_bit_s,
-        };
+        let carries_bit_s = line.kind.carries(rate_bit_s);
         let [least, most] = study.delay.map(|delay| delay.0.as_secs_f64());
-        let longest_s = PACKET_OCTETS as f64 * 8.0 / carries_bit_s;
-        let span_s = (study.packets as f64 * longest_s).min(study.time_max.0.as_secs_f64());
+        let span_s = study.span_s(longest_s(carries_bit_s));
         let mut world = Self {
             number,
             line: place,
@@ -109,14 +112,78 @@ impl World {
             bit_errors: pick(&mut chance, &line.bit_errors).map_or(0.0, |errors| errors.0),
             marked: chance.happens(study.marked.0),
             flows: Vec::new(),
-            span_s: span_s.max(study.time.0.as_secs_f64()),
+            span_s,
+            spread_s: SPREAD * span_s,
         };
         world.draw_flows(study, &mut chance);
         world
     }
 
+    /// One of a case.
+    pub(super) fn alike(
+        study: &GridStudy,
+        place: usize,
+        (rate, delay): (BitRate, Time),
+        case: &Case,
+        endpoint: &str,
+    ) -> Self {
+        let line = &study.lines[place];
+        let carries_bit_s = line.kind.carries(rate.0 as f64);
+        let file = (0..case.transfers).map(|number| Flow {
+            name: format!("file{number}"),
+            family: 4,
+            back: false,
+            what: What::Transfer {
+                octets: 1,
+                endpoint: endpoint.into(),
+            },
+        });
+        let small = [
+            (
+                "small",
+                What::Datagrams {
+                    octets: DATAGRAM_OCTETS,
+                    bit_s: (carries_bit_s * SMALL_SHARE).ceil() as u64,
+                },
+            ),
+            ("ping", What::Ping),
+        ];
+        let small = small.into_iter().filter(|_| case.small);
+        let small = small.map(|(name, what)| Flow {
+            name: name.into(),
+            family: 4,
+            back: false,
+            what,
+        });
+        let mut world = Self {
+            number: 0,
+            line: place,
+            name: line.name.clone(),
+            rate_bit_s: rate.0,
+            carries_bit_s,
+            profile: line.profiles.first().cloned().unwrap_or_default(),
+            delay_s: delay.0.as_secs_f64(),
+            loss: 0.0,
+            bursts: false,
+            bit_errors: 0.0,
+            marked: false,
+            flows: file.chain(small).collect(),
+            span_s: case.packets.map_or_else(
+                || study.span_s(longest_s(carries_bit_s)),
+                |packets| packets as f64 * longest_s(carries_bit_s),
+            ),
+            spread_s: CASE_SPREAD_S,
+        };
+        world.share_line();
+        world
+    }
+
     fn draw_flows(&mut self, study: &GridStudy, chance: &mut Stream) {
         let [least, most] = study.flows;
+        let most = study.wait.map_or(most, |wait| {
+            let waits = wait.0.as_secs_f64() / self.longest_s();
+            most.min(waits as u64).max(least)
+        });
         let count = least + chance.below(most - least + 1);
         let call = CALL_OCTETS * 8.0 / CALL_PERIOD_S / self.carries_bit_s;
         let mut calls = 0.0;
@@ -178,11 +245,7 @@ impl World {
     /// Turns weights of transfers into octets: all together fill the line for the world's time.
     fn share_line(&mut self) {
         let line = self.carries_bit_s / 8.0 * self.span_s;
-        let weights = self.flows.iter().map(|flow| match flow.what {
-            What::Transfer { octets, .. } | What::Page { octets, .. } => octets,
-            _ => 0,
-        });
-        let whole: u64 = weights.sum();
+        let whole = self.octets();
         for flow in &mut self.flows {
             if let What::Transfer { octets, .. } | What::Page { octets, .. } = &mut flow.what {
                 *octets = ((line * *octets as f64 / whole.max(1) as f64) as u64).max(2000);
@@ -226,7 +289,33 @@ impl World {
 
     /// Seconds of the longest packet on the line.
     pub(super) fn longest_s(&self) -> f64 {
-        PACKET_OCTETS as f64 * 8.0 / self.carries_bit_s
+        longest_s(self.carries_bit_s)
+    }
+
+    pub(super) const fn carries_bit_s(&self) -> f64 {
+        self.carries_bit_s
+    }
+
+    pub(super) const fn delay_s(&self) -> f64 {
+        self.delay_s
+    }
+
+    /// Octets of all transfers.
+    pub(super) fn octets(&self) -> u64 {
+        let octets = self.flows.iter().map(|flow| match flow.what {
+            What::Transfer { octets, .. } | What::Page { octets, .. } => octets,
+            _ => 0,
+        });
+        octets.sum()
+    }
+
+    /// What sends the first transfer.
+    pub(super) fn endpoint(&self) -> &str {
+        let mut senders = self.flows.iter().filter_map(|flow| match &flow.what {
+            What::Transfer { endpoint, .. } | What::Page { endpoint, .. } => Some(&**endpoint),
+            _ => None,
+        });
+        senders.next().unwrap_or_default()
     }
 
     fn run_s(&self) -> f64 {
@@ -262,8 +351,9 @@ impl World {
     pub(super) fn text(&self, study: &GridStudy, alternative: Option<&Alternative>) -> String {
         let line = &study.lines[self.line];
         let sides = [("a", 1, 2), ("b", 2, 1)];
-        let nodes = sides
-            .map(|(name, own, far)| Value::Table(self.node(line, alternative, (name, own, far))));
+        let nodes = sides.map(|(name, own, far)| {
+            Value::Table(self.node(line, &study.node, alternative, (name, own, far)))
+        });
         let hosts = sides.map(|(name, own, _)| {
             Value::Table(toml! {
                 name = (format!("h{name}"))
@@ -299,7 +389,7 @@ impl World {
             Kind::Frames => toml! {
                 kind = "frames"
                 rate = (format!("{} bit/s", self.rate_bit_s))
-                frame_octets_max = 1500
+                frame_octets_max = (PACKET_OCTETS as i64)
             },
         };
         channel.insert("delay".into(), delay.into());
@@ -322,6 +412,7 @@ impl World {
     fn node(
         &self,
         line: &Line,
+        own_keys: &Table,
         alternative: Option<&Alternative>,
         (name, own, far): (&str, u8, u8),
     ) -> Table {
@@ -336,7 +427,7 @@ impl World {
                 kind = "udp"
                 rate = (format!("{} bit/s", self.rate_bit_s))
                 frame = (format!("{PACKET_OCTETS} B"))
-                mtu = (FRAME_MTU)
+                mtu = (format!("{FRAME_MTU_OCTETS} B"))
             },
         };
         let profile = match alternative {
@@ -358,7 +449,7 @@ impl World {
         };
         config.insert("host".into(), host.into());
         config.insert("port".into(), vec![Value::Table(port)].into());
-        for (key, value) in alternative.into_iter().flat_map(|it| &it.node) {
+        for (key, value) in alternative.map_or(own_keys, |it| &it.node) {
             config.insert(key.clone(), value.clone());
         }
         toml! { name = (name) config = (config) }
@@ -377,7 +468,7 @@ impl World {
             to = (to)
             family = (i64::from(flow.family))
             start = "1 s"
-            start_spread = (seconds(SPREAD * self.span_s))
+            start_spread = (seconds(self.spread_s))
         };
         let stop = seconds(1.0 + (1.0 + SPREAD) * self.span_s);
         let sender = |own: &str| -> Value {
@@ -445,12 +536,13 @@ impl World {
             (fewest..=most).contains(&(self.flows.len() as u64)),
             "{self:?}"
         );
+        if let Some(wait) = study.wait {
+            let waits_s = self.flows.len() as f64 * self.longest_s();
+            let least_s = fewest as f64 * self.longest_s();
+            assert!(waits_s <= wait.0.as_secs_f64().max(least_s), "{self:?}");
+        }
         assert!(line.profiles.contains(&self.profile));
-        let octets = self.flows.iter().map(|flow| match flow.what {
-            What::Transfer { octets, .. } | What::Page { octets, .. } => octets,
-            _ => 0,
-        });
-        let time_s = octets.sum::<u64>() as f64 * 8.0 / self.carries_bit_s;
+        let time_s = self.octets() as f64 * 8.0 / self.carries_bit_s;
         let short_files = 2000.0 * self.flows.len() as f64 * 8.0 / self.carries_bit_s;
         assert!(time_s <= self.span_s + short_files, "{time_s}: {self:?}");
     }
@@ -519,6 +611,11 @@ impl World {
         });
         means.reduce(f64::max)
     }
+}
+
+/// Seconds of the longest packet on a line.
+fn longest_s(carries_bit_s: f64) -> f64 {
+    PACKET_OCTETS as f64 * 8.0 / carries_bit_s
 }
 
 fn seconds(seconds: f64) -> String {
