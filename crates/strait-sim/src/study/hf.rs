@@ -8,6 +8,7 @@ use strait_scenario::{Loaded, Scenario};
 
 use super::hf_calls::Calls;
 use super::hf_ip::{Collapse, IpRow};
+use super::hf_net_delay::NetDelays;
 use super::hf_nets::Nets;
 use super::hf_rate::Rates;
 use super::scenario::load;
@@ -41,6 +42,8 @@ pub(super) struct HfStudy {
     pub(super) calls: Option<Calls>,
     /// Nets of many, by rule of access.
     pub(super) nets: Option<Nets>,
+    /// A net with long blocks and slow radios.
+    net_delays: Option<NetDelays>,
     /// How many of their figures are to be met within the factor of [`FACTOR`].
     pub(super) cells: Option<f64>,
     /// Tables and checks.
@@ -103,7 +106,16 @@ impl Came {
 
 impl SetUp for HfStudy {
     const PARTS: &'static [&'static str] = &[
-        "bulk", "ping", "ip", "collapse", "mixed", "calls", "rates", "nets", "runs",
+        "bulk",
+        "ping",
+        "ip",
+        "collapse",
+        "mixed",
+        "calls",
+        "rates",
+        "nets",
+        "net delays",
+        "runs",
     ];
 
     fn shown(&mut self) -> &mut Shapes {
@@ -134,6 +146,13 @@ impl SetUp for HfStudy {
             (
                 "nets",
                 self.nets.as_ref().map(|of| of.run(asked)).transpose()?,
+            ),
+            (
+                "net delays",
+                self.net_delays
+                    .as_ref()
+                    .map(|of| of.run(asked))
+                    .transpose()?,
             ),
         ] {
             came.extend(optional.map(|came| (part, came)));

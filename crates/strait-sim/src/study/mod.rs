@@ -9,6 +9,7 @@ mod hbh;
 mod hf;
 mod hf_calls;
 mod hf_ip;
+mod hf_net_delay;
 mod hf_nets;
 mod hf_rate;
 mod hf_wait;

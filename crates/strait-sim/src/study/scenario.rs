@@ -164,6 +164,7 @@ files! {
     "hf/confirmed.toml"
     "hf/ip.toml"
     "hf/mixed.toml"
+    "hf/net-long.toml"
     "hf/net.toml"
     "hf/ping.toml"
     "lab/adapter-frames.toml"
