@@ -1,6 +1,6 @@
 //! Worlds drawn from a distribution, with what the gateways have and with simple alternatives: is
-//! there one in which an alternative is better for somebody and hardly worse for anybody? And worlds
-//! that are named, with what each flow gets.
+//! there one in which an alternative is better for somebody and hardly worse for anybody? And
+//! worlds that are named, with what each flow gets.
 
 mod case;
 mod judge;
@@ -38,7 +38,7 @@ pub(super) struct GridStudy {
     delay: [Time; 2],
     /// Flows of a world, both included.
     flows: [u64; 2],
-    /// As many of the longest packets as there are flows take at most so long, if not the fewest do.
+    /// As many of the longest packets as there are flows take at most so long, if the fewest do.
     wait: Option<Time>,
     /// Share of the worlds whose calls and datagrams carry code points.
     marked: Share,
