@@ -267,7 +267,7 @@ mod tests {
         for (right, wrong, told) in [
             ("transfers = 3", "transfers = 65", "`transfers`"),
             ("transfers = 3", "transfers = 0", "`transfers`"),
-            ("[\"28800 bit/s\"]", "[\"0 bit/s\"]", "a rate is 0"),
+            ("[\"28800 bit/s\"]", "[\"0 bit/s\"]", "is no bit rate"),
             ("[\"28800 bit/s\"]", "[\"90 Gbit/s\"]", "too high"),
             ("[\"202 ms\"]", "[\"0 ms\"]", "`delays`"),
             ("[\"202 ms\"]", "[\"3601 s\"]", "`delays`"),

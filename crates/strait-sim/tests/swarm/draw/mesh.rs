@@ -70,6 +70,7 @@ impl Draw {
             apart: false,
             rate_bit_s,
             weak: false,
+            damages: false,
             profile: "hbh",
             published: false,
             check: "check = 32\n",

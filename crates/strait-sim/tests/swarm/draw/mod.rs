@@ -74,6 +74,8 @@ struct Edge {
     apart: bool,
     rate_bit_s: u64,
     weak: bool,
+    /// It damages octets, so that repairs are on.
+    damages: bool,
     profile: &'static str,
     /// Reliable hops go as published.
     published: bool,
@@ -196,7 +198,8 @@ impl Draw {
             .iter()
             .filter(|edge| edge.a == node || edge.b == node);
         let window = |edge: &Edge| {
-            if edge.serial && matches!(edge.profile, "adapter" | "segments") {
+            let repaired = edge.serial && matches!(edge.profile, "adapter" | "segments");
+            if repaired && edge.damages {
                 return REPAIRED_MAX;
             }
             if edge.profile != "hbh" {
@@ -306,6 +309,7 @@ impl Draw {
             apart: false,
             rate_bit_s,
             weak,
+            damages: false,
             profile,
             published,
             check,
@@ -544,6 +548,7 @@ impl Draw {
             let _ = writeln!(keys, "reverse = {{ rate = \"{back} bit/s\" }}");
         }
         self.schedule(index, &mut keys);
+        self.edges[index].damages = keys.contains("bit_errors");
         let name = format!("m{index}");
         if self.percent(50) {
             let file = format!("links/{name}.toml");
