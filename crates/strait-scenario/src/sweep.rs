@@ -110,7 +110,13 @@ impl Axis {
     }
 }
 
-/// The keys that change together.
+impl Axis {
+    /// The keys that change together.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        keys_of(&self.key)
+    }
+}
+
 fn keys_of(key: &str) -> impl Iterator<Item = &str> {
     key.split('+').map(str::trim)
 }

@@ -165,3 +165,26 @@ fn a_serial_rate_is_swept_with_the_ports_at_both_ends_and_drawn() {
     // Two lines of two points each, and their names.
     assert_eq!(page.matches("<circle").count(), 2 * (2 + 1), "{page}");
 }
+
+#[test]
+fn what_cannot_be_is_told_before_the_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("none/page.html");
+    let nowhere = nowhere.to_str().unwrap();
+    let kept = folder.path().join("kept.jsonl");
+    let store = ["--store", kept.to_str().unwrap()];
+    for (args, told) in [
+        (["--report", nowhere].as_slice(), "cannot write"),
+        (&["--csv", nowhere], "cannot write"),
+        (
+            &["--set", "duration+link.*.loss=0"],
+            "key `link.*.loss` is there twice",
+        ),
+    ] {
+        let output = sweep(&[&FEW[..], &store[..], args].concat());
+        let complaints = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success());
+        assert!(complaints.contains(told), "{complaints}");
+        assert!(!kept.exists(), "nothing ran: {complaints}");
+    }
+}

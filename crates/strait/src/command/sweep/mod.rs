@@ -101,6 +101,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         )));
     }
     let places = places(&loaded, points)?;
+    args.csv
+        .iter()
+        .chain(&args.report)
+        .try_for_each(|path| can_write(path))?;
     let store = args.store.as_deref().map(Store::open).transpose()?;
     let seeds: Vec<u64> = (0..count).map(|run| first.wrapping_add(run)).collect();
     let entries = entries(args, &places, &seeds, store.as_ref())?;
@@ -131,6 +135,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(crate::output::result(&result, args.json, args.strict))
 }
 
+/// Tells before the runs, which may take hours, what can't be written after them.
+fn can_write(path: &Path) -> anyhow::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.append(true).create(true).open(path);
+    opened
+        .map(drop)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
 /// The axes asked for, or else the scenario's own.
 fn axes(args: &Args, loaded: &Loaded) -> anyhow::Result<Vec<Axis>> {
     let asked = args.axes.iter().map(|text| Axis::parse(text));
@@ -148,8 +161,12 @@ fn axes(args: &Args, loaded: &Loaded) -> anyhow::Result<Vec<Axis>> {
         )));
     }
     let mut keys = BTreeSet::new();
-    if let Some(twice) = axes.iter().find(|axis| !keys.insert(&axis.key)) {
-        bail!(BadInput(format!("axis `{}` is there twice", twice.key)));
+    let twice = axes
+        .iter()
+        .flat_map(Axis::keys)
+        .find(|key| !keys.insert(*key));
+    if let Some(twice) = twice {
+        bail!(BadInput(format!("key `{twice}` is there twice")));
     }
     Ok(axes)
 }
