@@ -155,6 +155,11 @@ pub struct ClassConfig {
     /// How long after the node got it a packet may still wait; no limit if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<Time>,
+    /// How long one of its packets, of 1000 octets at most, may take over an HF link whose other
+    /// end is on the air: others' turns are as short as that asks for, and half as long at least.
+    /// No such bound if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_max: Option<Time>,
     /// In which order its packets go, and which of them don't; first come, first served if left
     /// out.
     #[serde(default, skip_serializing_if = "QueueConfig::is_default")]
@@ -208,6 +213,7 @@ impl ClassConfig {
             packets: None,
             octets: None,
             age: None,
+            wait_max: None,
             queue: QueueConfig::default(),
             police: None,
             fair: Moved,
@@ -217,11 +223,12 @@ impl ClassConfig {
     }
 
     /// The keys that speak of waiting packets, and whether each is there.
-    pub(crate) fn leaf_keys(&self) -> [(&'static str, bool); 6] {
+    pub(crate) fn leaf_keys(&self) -> [(&'static str, bool); 7] {
         [
             ("packets", self.packets.is_some()),
             ("octets", self.octets.is_some()),
             ("age", self.age.is_some()),
+            ("wait_max", self.wait_max.is_some()),
             ("queue", !self.queue.is_default()),
             ("police", self.police.is_some()),
             ("mark", self.mark.is_some()),

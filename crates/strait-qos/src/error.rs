@@ -102,6 +102,12 @@ pub enum PolicyError {
         /// The key that is zero.
         key: &'static str,
     },
+    /// A wait for others' turns that nobody can keep, or that says nothing.
+    #[error("class `{class}`: `wait_max` must be 1 s to 120 s, the longest turn that there is")]
+    WaitMax {
+        /// The class.
+        class: String,
+    },
     /// A key of a queue has a value that can't work.
     #[error("class `{class}`: its queue's `{key}` must be {bounds}")]
     Queue {

@@ -42,6 +42,8 @@ pub struct Class {
     pub octets: Option<u64>,
     /// How long after the node got it a packet may still wait.
     pub age: Option<Duration>,
+    /// How long one of its packets may take where it waits for the turns of others.
+    pub wait_max: Option<Duration>,
     /// In which order its packets go, and which of them don't.
     pub queue: QueueConfig,
     /// What of its packets may come in.
@@ -68,6 +70,10 @@ impl Class {
         if config.age.is_some_and(|age| age.0.is_zero()) {
             return no_room("age");
         }
+        let waits = Duration::from_secs(1)..=Duration::from_secs(120);
+        if config.wait_max.is_some_and(|wait| !waits.contains(&wait.0)) {
+            return Err(PolicyError::WaitMax { class });
+        }
         if let Some((key, bounds)) = config.queue.fault() {
             return Err(PolicyError::Queue { class, key, bounds });
         }
@@ -83,6 +89,7 @@ impl Class {
                 .unwrap_or_else(|| config.queue.packets_default()),
             octets: config.octets.map(|octets| octets.0),
             age: config.age.map(|age| age.0),
+            wait_max: config.wait_max.map(|wait| wait.0),
             queue: config.queue.clone(),
             police: config.police.clone(),
             mark: config.mark.map(Dscp::number),
@@ -283,6 +290,12 @@ impl Policy {
     #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.classes
+    }
+
+    /// The shortest wait for the turns of others that a class allows.
+    #[must_use]
+    pub fn wait_max(&self) -> Option<Duration> {
+        self.classes.iter().filter_map(|class| class.wait_max).min()
     }
 
     /// The class of that name.

@@ -114,6 +114,28 @@ fn the_fifo_preset_is_one_class_of_fifty_packets() {
     assert_eq!(policy.class_named("voice"), None);
 }
 
+#[test]
+fn the_shortest_wait_for_turns_is_that_of_the_policy() {
+    let of = |waits: &[&str]| {
+        let class = |(number, wait): (usize, &&str)| match *wait {
+            "" => format!("[[class]]\nname = \"c{number}\"\n"),
+            wait => format!("[[class]]\nname = \"c{number}\"\nwait_max = \"{wait}\"\n"),
+        };
+        let classes: String = waits.iter().enumerate().map(class).collect();
+        let policy = policy(&format!("default = \"c0\"\n{classes}"));
+        policy
+            .map(|it| it.wait_max())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(of(&["", ""]), Ok(None));
+    assert_eq!(of(&["", "15 s", "8 s"]), Ok(Some(Duration::from_secs(8))));
+    for (edge, outside) in [("1 s", "999 ms"), ("120 s", "120001 ms")] {
+        assert!(of(&[edge]).is_ok_and(|wait| wait.is_some()));
+        let told = "class `c0`: `wait_max` must be 1 s to 120 s, the longest turn that there is";
+        assert_eq!(of(&[outside]), Err(told.into()));
+    }
+}
+
 /// A policy of two classes where packets of `condition` go into the second.
 fn hit(condition: &str, packet: &PacketInfo) -> bool {
     let text = format!(

@@ -1,5 +1,6 @@
 //! The engineering order wire: 12 bits in each D_PDU's header (Annex C).
 
+use strait_core::Duration;
 use strait_core::waveform::Interleaver;
 
 /// Data rates that have a code of four bits, in bit/s, from code 0 on.
@@ -89,6 +90,11 @@ pub const HAS_110A: u8 = 0x20;
 /// Rates above 2400 bit/s are there.
 pub const HAS_HIGH_RATES: u8 = 0x10;
 
+/// Types that the standard leaves free, of our own: how long turns may be, in tenths of a second and
+/// in halves.
+const TURN_TENTHS: u8 = 9;
+const TURN_HALVES: u8 = 10;
+
 impl Purpose {
     /// Whether it is a request, and no advice.
     #[must_use]
@@ -132,6 +138,31 @@ impl Eow {
             Self::Other(kind, content) => (kind & 15, content),
         };
         (kind as u16) << 8 | content as u16
+    }
+
+    /// The other station's turns may be so long: in tenths of a second up to 25.5 s, in halves up
+    /// to 127.5 s, and at least a tenth.
+    #[must_use]
+    pub fn turn(most: Duration) -> Self {
+        let tenths = most.as_millis() / 100;
+        match u8::try_from(tenths) {
+            Ok(tenths) => Self::Other(TURN_TENTHS, tenths.max(1)),
+            Err(_) => Self::Other(TURN_HALVES, u8::try_from(tenths / 5).unwrap_or(u8::MAX)),
+        }
+    }
+
+    /// How long our turns may be, if it says so.
+    #[must_use]
+    pub fn turn_max(self) -> Option<Duration> {
+        let unit_ms = match self {
+            Self::Other(TURN_TENTHS, _) => 100,
+            Self::Other(TURN_HALVES, _) => 500,
+            _ => return None,
+        };
+        let Self::Other(_, count @ 1..) = self else {
+            return None;
+        };
+        Some(Duration::from_millis(unit_ms * u64::from(count)))
     }
 
     /// What 12 bits say.
@@ -238,6 +269,28 @@ mod tests {
         assert_eq!(high_rate(64_000, 64), [0, 0, 0xfa, 0, 0, 64]);
         assert_eq!(high_rate_of(&[0, 0, 0xfa, 0, 0, 64]), Some(64_000));
         assert_eq!(high_rate_of(&[0, 0, 0xfa]), None);
+    }
+
+    #[test]
+    fn turns_are_told_in_tenths_and_then_in_halves() {
+        for (most_ms, told_ms) in [
+            (1, 100),
+            (10_680, 10_600),
+            (25_599, 25_500),
+            (25_600, 25_500),
+            (26_000, 26_000),
+            (127_500, 127_500),
+            (500_000, 127_500),
+        ] {
+            let eow = Eow::parse(Eow::turn(Duration::from_millis(most_ms)).bits());
+            assert_eq!(eow.turn_max(), Some(Duration::from_millis(told_ms)));
+        }
+        let others = [0x000, 0x12a, 0x4a0, 0x900, 0xa00, 0xb10];
+        assert!(
+            others
+                .iter()
+                .all(|bits| Eow::parse(*bits).turn_max().is_none())
+        );
     }
 
     #[test]

@@ -898,3 +898,6 @@ mod hard;
 
 #[path = "station_stranger_tests.rs"]
 mod strangers;
+
+#[path = "station_wait_tests.rs"]
+mod waits;

@@ -99,6 +99,8 @@ pub(super) struct Ladder {
     /// The medium's own, while it is there.
     own: Option<PortState>,
     turn_max: Duration,
+    /// The longest turn that others ask for.
+    turn_told: Option<Duration>,
     segment_octets_max: usize,
 }
 
@@ -108,6 +110,7 @@ impl Ladder {
             adapt: settings.adapt.clone(),
             own: None,
             turn_max: settings.turn_max,
+            turn_told: None,
             segment_octets_max: settings.segment_octets_max,
         }
     }
@@ -115,6 +118,17 @@ impl Ladder {
     /// The medium is there, or gone.
     pub(super) const fn set_medium(&mut self, own: Option<PortState>) {
         self.own = own;
+    }
+
+    /// Others ask for turns of so long at most, or ask for nothing.
+    pub(super) const fn tell_turn(&mut self, most: Option<Duration>) {
+        self.turn_told = most;
+    }
+
+    /// The longest turn, by the station's own settings and by what others ask for.
+    pub(super) fn turn(&self) -> Duration {
+        let told = self.turn_told.unwrap_or(self.turn_max);
+        told.min(self.turn_max)
     }
 
     #[cfg(test)]
@@ -205,7 +219,7 @@ impl Ladder {
     /// The longest segment that goes by the rate of a place.
     pub(super) fn segment_octets(&self, place: usize, around: usize) -> usize {
         let pace = self.pace(place);
-        let fits = whole_octets(pace.rate, self.turn_max.saturating_sub(pace.block));
+        let fits = whole_octets(pace.rate, self.turn().saturating_sub(pace.block));
         let most = fits.saturating_sub(around).max(1);
         let most = most.min(self.segment_octets_max);
         match self.adapt {

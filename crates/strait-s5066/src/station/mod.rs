@@ -581,6 +581,8 @@ impl<T> Station<T> {
         if held.is_some_and(|held| held > 0) {
             self.link(to);
         }
+        let told = self.peers.iter().filter_map(Peer::turn_told);
+        self.ladder.tell_turn(told.min());
         let Some(peer) = self.peers.at_mut(to) else {
             return false;
         };

@@ -24,6 +24,7 @@ use crate::c_pdu::{CPdu, Ours};
 use crate::d_pdu::{
     Body, DATA_OVERHEAD, DPdu, Data, Fault, Kind, NON_ARQ_OVERHEAD, Reset, Warning,
 };
+use crate::eow::Eow;
 use crate::link::State;
 
 /// Another station, and all that goes to and from it.
@@ -39,6 +40,8 @@ pub struct Peer<T> {
     pub(super) contact: Contact,
     pub(super) rate: RateControl,
     warning: Option<Warning>,
+    /// How long it lets us speak.
+    turn_told: Option<Duration>,
     /// Time on the air: ours for it, and its own.
     sent: Duration,
     heard: Duration,
@@ -62,6 +65,7 @@ impl<T> Peer<T> {
             contact: Contact::default(),
             rate: RateControl::new(),
             warning: None,
+            turn_told: None,
             sent: Duration::ZERO,
             heard: Duration::ZERO,
         }
@@ -309,6 +313,7 @@ impl<T> Peer<T> {
         let calling = self.calls.link().is_calling();
         let turn_max = settings.turn_max.min(EOT_MAX);
         let risked = self.rate.risked(calling, turn_max, begun.answer_time);
+        let risked = risked.min(ladder.turn());
         let slots = settings.access.slots();
         self.transfer.send.begin_turn();
         if !(begun.answers && begun.brief) {
@@ -326,6 +331,20 @@ impl<T> Peer<T> {
             shortest: slots.map_or(Duration::ZERO, |it| it.turn_min),
             risked,
             turn_max,
+        }
+    }
+
+    /// The longest turn that it asks for, while there is a link with it.
+    pub(super) fn turn_told(&self) -> Option<Duration> {
+        self.turn_told.filter(|_| self.calls.link().is_made())
+    }
+
+    /// Takes what the order wire says of our turns. An acknowledgement that says nothing there ends
+    /// what was said before.
+    fn hear_turn(&mut self, kind: Kind, eow: u16) {
+        let told = Eow::parse(eow).turn_max();
+        if self.calls.knows_ours() && (told.is_some() || kind == Kind::LongAck && eow == 0) {
+            self.turn_told = told;
         }
     }
 
@@ -677,6 +696,7 @@ impl<T> Peer<T> {
             self.calls.hear();
             if kind != Kind::Management {
                 self.rate.hear_order(cx.ladder, d_pdu.eow);
+                self.hear_turn(kind, d_pdu.eow);
             }
         }
         if self.calls.is_deaf() && kind.needs_link() {

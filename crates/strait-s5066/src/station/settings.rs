@@ -20,6 +20,8 @@ pub struct Settings {
     pub idle: Duration,
     /// The longest transmission.
     pub turn_max: Duration,
+    /// The longest that a message may wait for others' turns: ours say how long theirs may be.
+    pub wait_max: Option<Duration>,
     /// From the end of another's transmission to the beginning of ours.
     pub guard: Duration,
     /// How long an answer may be late.
@@ -70,6 +72,7 @@ impl Settings {
             groups: Vec::new(),
             idle: Duration::from_secs(120),
             turn_max: Duration::from_secs(120),
+            wait_max: None,
             guard: Duration::from_millis(50),
             answer_margin: Duration::from_secs(1),
             unanswered_max: 6,

@@ -274,6 +274,16 @@ impl Space<'_> {
         move |octets| starts + rate.time_for((octets + around) as u64)
     }
 
+    /// What the order wire of each D_PDU says.
+    pub(super) const fn order(&self) -> u16 {
+        self.eow
+    }
+
+    /// Lets it say something else.
+    pub(super) const fn set_order(&mut self, eow: u16) {
+        self.eow = eow;
+    }
+
     /// Appends a D_PDU.
     pub(super) fn put(&mut self, body: Body<'_>) {
         let d_pdu = DPdu {

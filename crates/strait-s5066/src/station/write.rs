@@ -6,9 +6,17 @@ use super::transfer::Frame;
 use super::transmission::{EMPTY, Space, Transmission};
 use crate::c_pdu::CPdu;
 use crate::d_pdu::{Body, NON_ARQ_OVERHEAD, NonArq, Segment};
+use crate::eow::Eow;
 
 /// An acknowledgement goes three times in a transmission that has room for it.
 const ACKS_AGAIN: u8 = 2;
+
+/// What is on the air for a message that waited for another's turn: a packet of 1000 octets, and an
+/// acknowledgement.
+const MESSAGE_OCTETS: usize = 1100;
+
+/// An acknowledgement alone.
+const ANSWER_OCTETS: usize = 24;
 
 /// Writes the next D_PDU of a transmission to a peer.
 #[derive(Debug)]
@@ -105,8 +113,11 @@ impl<T> Writer<'_, T> {
             window: u16::from(self.space.eot()) + 1,
             segment: Segment::whole(&octets),
         };
-        let capability = self.cx.ladder.capability();
-        self.space.put_with(capability, Body::NonArq(piece));
+        let order = match self.cx.ladder.capability() {
+            0 if self.peer.calls.link().is_long() => self.turn_order().unwrap_or(0),
+            capability => capability,
+        };
+        self.space.put_with(order, Body::NonArq(piece));
     }
 
     /// What is to be said of the rate: it goes before all else.
@@ -143,9 +154,28 @@ impl<T> Writer<'_, T> {
     fn write_ack(&mut self) -> bool {
         self.on_air.answers = true;
         let (long, from) = (self.peer.calls.link().is_long(), self.on_air.acked);
+        let usual = self.space.order();
+        if let Some(eow) = self.turn_order().filter(|_| long) {
+            self.space.set_order(eow);
+        }
         let next = self.peer.transfer.write_ack(&mut self.space, long, from);
+        self.space.set_order(usual);
         self.on_air.acked = next.unwrap_or(from);
         next.is_some()
+    }
+
+    /// How long others' turns may be, for the order wire; every other turn, where it has something
+    /// else to say, too.
+    fn turn_order(&self) -> Option<u16> {
+        let wait_max = self.cx.settings.wait_max?;
+        if self.space.order() != 0 && self.cx.counts.turns.is_multiple_of(2) {
+            return None;
+        }
+        let pace = self.cx.ladder.pace(self.peer.rate.place());
+        let lasts = |octets| pace.time_of(pace.blocks_for(octets));
+        let lasting = [MESSAGE_OCTETS, ANSWER_OCTETS].map(lasts);
+        let most = self.cx.access.others_turn(wait_max, lasting);
+        Some(Eow::turn(most).bits())
     }
 
     /// Client data, without ARQ first: it is what can't wait.

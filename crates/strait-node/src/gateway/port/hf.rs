@@ -62,7 +62,8 @@ pub(super) struct Hf {
 impl Hf {
     /// The station of a port.
     pub(super) fn new(config: &PortConfig, hf: &HfConfig, policy: &Policy, seed: u64) -> Self {
-        let (settings, peers) = config.station(hf);
+        let (mut settings, peers) = config.station(hf);
+        settings.wait_max = policy.wait_max();
         let sis = Sis::new(hf.interface(settings.own, &peers), hash64(seed, b"sis"));
         Self {
             sis,

@@ -702,6 +702,27 @@ impl MediaAccess {
         ways + slower + self.guard + self.answer_margin
     }
 
+    /// How long each other station's turn may be, so that what comes just too late for an answer of
+    /// ours, which lasts `answer`, arrives within a time: behind that, others' turns, waits and
+    /// turnarounds, and a transmission of ours that lasts `message`. Where nothing keeps to that
+    /// time, half of it is theirs, so that shorter messages are in time, and a turn is as long as
+    /// all that it costs: half of the air is for data.
+    pub(super) fn others_turn(
+        &self,
+        wait_max: Duration,
+        [message, answer]: [Duration; 2],
+    ) -> Duration {
+        let way = self.lead + self.latency;
+        let around = way * 2 + self.guard;
+        let others = self.nodes().max(1);
+        let missed = way + self.guard + answer;
+        let left = wait_max.saturating_sub(missed + message + self.longest_wait());
+        (left / others)
+            .saturating_sub(around)
+            .max(wait_max / (2 * others))
+            .max(around + answer)
+    }
+
     /// The longest wait for a turn where nobody meets anybody, and nobody else has anything to say.
     pub(super) fn longest_wait(&self) -> Duration {
         match self.rule {
