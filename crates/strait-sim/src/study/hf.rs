@@ -109,6 +109,7 @@ impl SetUp for HfStudy {
         "bulk",
         "ping",
         "ip",
+        "ip figures",
         "collapse",
         "mixed",
         "calls",
@@ -128,8 +129,9 @@ impl SetUp for HfStudy {
             ("bulk", self.bulk(asked)?),
             ("ping", self.pings(asked, &mut measured)?),
         ];
-        let (ip, long) = self.run_ip(asked)?;
+        let (ip, [figures, long]) = self.run_ip(asked)?;
         came.push(("ip", ip));
+        measured.parts.insert("ip figures", figures);
         if self.collapse.is_some() {
             measured.parts.insert("collapse", long);
         }

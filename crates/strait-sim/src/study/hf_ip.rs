@@ -67,12 +67,13 @@ enum Carried {
 }
 
 impl Carried {
-    /// The variant with stations like those measured.
-    const fn variant(self) -> &'static str {
+    /// The variants: with stations like those measured, with such stations whose client takes no
+    /// time to find a packet, and with ours.
+    const fn variants(self) -> [&'static str; SYSTEMS] {
         match self {
-            Self::InOrder => "ip-client",
-            Self::AnyOrder => "ip-client-any",
-            Self::NonArq => "ip-client-plain",
+            Self::InOrder => ["ip-client", "ip-client-quick", "in-order"],
+            Self::AnyOrder => ["ip-client-any", "ip-client-any-quick", Scenario::BASE],
+            Self::NonArq => ["ip-client-plain", "ip-client-plain-quick", "plain"],
         }
     }
 
@@ -147,8 +148,9 @@ struct IpCell {
     unexplained: u64,
 }
 
-/// What others had: the likeness of their stations, and ours.
-const SYSTEMS: usize = 2;
+/// The likeness of others' stations, the same without what is only supposed of their client, and
+/// ours.
+const SYSTEMS: usize = 3;
 
 /// How long a transfer may take: theirs took more than an hour.
 const PATIENCE_S: u64 = 30_000;
@@ -176,7 +178,7 @@ impl HfStudy {
         });
         let mut worlds = Vec::new();
         for row in self.ip.iter().cloned().chain(collapse) {
-            for variant in [row.carried.variant(), Scenario::BASE] {
+            for variant in row.carried.variants() {
                 let world = world(&base, &row)
                     .map_err(|error| ConfigError::of_file("hf/ip.toml", error.to_string()))?;
                 worlds.push((world, variant, row.clone()));
@@ -185,9 +187,9 @@ impl HfStudy {
         Ok(worlds)
     }
 
-    /// What others measured beside stations like theirs and ours, row by row; and how far the long
-    /// transfer had come.
-    pub(super) fn run_ip(&self, asked: &Asked<'_>) -> Result<(Came, Vec<Row>), StudyError> {
+    /// What others measured beside stations like theirs and ours, row by row; each of their
+    /// figures, times to connect too; and how far the long transfer had come.
+    pub(super) fn run_ip(&self, asked: &Asked<'_>) -> Result<(Came, [Vec<Row>; 2]), StudyError> {
         let worlds = self.ip_worlds()?;
         let mut cells = run_all(asked, "hf-ip", &worlds, |(world, variant, row)| {
             cell(world, variant, row)
@@ -197,12 +199,10 @@ impl HfStudy {
         cells
             .iter()
             .for_each(|cell| came.note(cell.hash, cell.unexplained));
-        let (pairs, _) = cells.as_chunks::<SYSTEMS>();
-        let rows = self.ip.iter().zip(pairs).map(|(row, [theirs, ours])| {
-            let ratio = theirs
-                .value
-                .zip(row.measured)
-                .map(|(own, measured)| own / measured);
+        let (systems, _) = cells.as_chunks::<SYSTEMS>();
+        let rows = self.ip.iter().zip(systems);
+        let rows = rows.map(|(row, [theirs, quick, ours])| {
+            let ratio = ratio(theirs.value, row.measured);
             Row::default()
                 .with("table", row.table.word())
                 .with("rate", row.rate.0)
@@ -214,16 +214,31 @@ impl HfStudy {
                 .with("connect_ours_s", ours.connect_s)
                 .with("measured", row.measured)
                 .with("theirs", theirs.value)
+                .with("quick", quick.value)
                 .with("ours", ours.value)
                 .with("ratio", ratio)
-                .with("judged", if row.measured.is_some() { "yes" } else { "no" })
-                .with("met", is_alike(ratio))
-                .with("met_min", self.cells)
         });
         came.rows = rows.collect();
-        let long = self.collapse.iter().zip(pairs.last());
-        let long = long.flat_map(|(collapse, pair)| collapse.rows(pair, self.cells));
-        Ok((came, long.collect()))
+        let long = self.collapse.iter().zip(systems.last());
+        let long = long.flat_map(|(collapse, of)| collapse.rows(of, self.cells));
+        Ok((came, [self.figures(systems), long.collect()]))
+    }
+
+    /// Each figure of others, and whether the likeness of their stations meets it.
+    fn figures(&self, systems: &[[IpCell; SYSTEMS]]) -> Vec<Row> {
+        let rows = self.ip.iter().zip(systems).flat_map(|(row, [theirs, ..])| {
+            [
+                (row.measured, theirs.value),
+                (row.connect_s, theirs.connect_s),
+            ]
+        });
+        let judged = rows.filter(|(measured, _)| measured.is_some());
+        let row = |(measured, own)| {
+            Row::default()
+                .with("met", is_alike(ratio(own, measured)))
+                .with("met_min", self.cells)
+        };
+        judged.map(row).collect()
     }
 
     /// A page begins with the look-up of a name.
@@ -243,6 +258,11 @@ impl HfStudy {
     }
 }
 
+/// A likeness's figure as a multiple of the one measured.
+fn ratio(own: Option<f64>, measured: Option<f64>) -> Option<f64> {
+    own.zip(measured).map(|(own, measured)| own / measured)
+}
+
 /// 1 if a likeness's figure is near enough to the one measured.
 fn is_alike(ratio: Option<f64>) -> f64 {
     let near = ratio.is_some_and(|ratio| (1.0 / FACTOR..=FACTOR).contains(&ratio));
@@ -251,7 +271,7 @@ fn is_alike(ratio: Option<f64>) -> f64 {
 
 impl Collapse {
     /// How far the long transfer had come, and when.
-    fn rows(&self, [theirs, ours]: &[IpCell; SYSTEMS], met_min: Option<f64>) -> Vec<Row> {
+    fn rows(&self, systems: &[IpCell; SYSTEMS], met_min: Option<f64>) -> Vec<Row> {
         let points = self.points.iter().map(|point| {
             let octets = point.octets as f64;
             let arrived = |cell: &IpCell| {
@@ -261,11 +281,12 @@ impl Collapse {
                     .map(|(at_s, _)| *at_s)
             };
             let used = |at_s: f64| octets * 8.0 / at_s / self.rate.0 as f64;
-            let (theirs_s, ours_s) = (arrived(theirs), arrived(ours));
+            let [theirs_s, quick_s, ours_s] = systems.each_ref().map(arrived);
             Row::default()
                 .with("arrived", octets)
                 .with("measured_s", point.measured_s)
                 .with("theirs_s", theirs_s)
+                .with("quick_s", quick_s)
                 .with("ours_s", ours_s)
                 .with("measured_use", used(point.measured_s))
                 .with("theirs_use", theirs_s.map(used))
