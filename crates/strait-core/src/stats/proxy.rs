@@ -98,6 +98,8 @@ pub struct ProxyStats {
     pub partners_known: u64,
     /// Clients who passed as without the proxy, as their partner was silent.
     pub passed: u64,
+    /// Clients who were connected early, as their server's answer took too long.
+    pub early: u64,
     refusals: [u64; ProxyRefusal::ALL.len()],
 }
 

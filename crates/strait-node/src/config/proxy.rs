@@ -26,6 +26,10 @@ pub struct ProxyConfig {
     /// What clients hear, and when.
     #[serde(default)]
     pub connect: ProxyConnect,
+    /// How long an honest connection may take; then the client is connected as if early. As long as
+    /// it takes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_after: Option<Time>,
     /// Line time of which a stream may have octets waiting; 2 s if absent, on an HF link what a
     /// turn carries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +105,10 @@ impl ProxyConfig {
         if self.hold.is_some_and(|hold| hold.0 > Self::HOLD_MAX) {
             return Err(invalid("[proxy] hold", "must be an hour at most"));
         }
+        if self.early_after.is_some() && self.connect == ProxyConnect::Early {
+            let message = "is for connect = \"honest\": remove it";
+            return Err(invalid("[proxy] early_after", message));
+        }
         if self.partners.is_empty() {
             let message = "needs a [[proxy.partner]] with `address` and `prefixes`";
             return Err(invalid("[proxy]", message));
@@ -170,13 +178,18 @@ mod tests {
         let all = "connect = \"early\"\nhold = \"1 h\"\nsource = \"gateway\"\nport = 99\n\
                    allow = [\"10.1.0.0/24\", \"fd00::/8\"]";
         let everybody = partner("10.9.0.2", "\"0.0.0.0/0\"");
-        for right in [right.clone(), everybody, format!("{all}\n{right}")] {
+        let later = format!("early_after = \"8 s\"\n{right}");
+        for right in [right.clone(), everybody, later, format!("{all}\n{right}")] {
             assert_eq!(complaint(&right), None, "{right}");
         }
         for (wrong, word) in [
             (String::new(), "[proxy]: needs a [[proxy.partner]]"),
             (format!("port = 0\n{right}"), "[proxy] port: must"),
             (format!("hold = \"3601 s\"\n{right}"), "[proxy] hold: must"),
+            (
+                format!("connect = \"early\"\nearly_after = \"8 s\"\n{right}"),
+                "[proxy] early_after: is for connect",
+            ),
             (format!("{right}\n{right}"), "another partner's"),
             (partner("10.9.0.1", "\"10.2.0.0/24\""), "own"),
             (partner("127.0.0.1", "\"10.2.0.0/24\""), "no gateway's"),

@@ -2,6 +2,7 @@ use alloc::vec;
 use core::iter;
 
 use strait_core::node::Side;
+use strait_core::units::Time;
 use strait_wire::ip::SynOptions;
 
 use super::*;
@@ -26,6 +27,7 @@ fn config(partner: &str, prefix: &str, allow: &str) -> ProxyConfig {
         enabled: true,
         port: 7480,
         connect: ProxyConnect::Honest,
+        early_after: None,
         hold: None,
         source: ProxySource::Client,
         allow: vec![allow.parse().unwrap()],
@@ -193,6 +195,62 @@ fn a_refusal_is_told_as_it_was() {
             .map(|it| it.stats().refused_by(ProxyRefusal::Server));
         assert_eq!(refused, [1, 1]);
     }
+}
+
+/// A pair with a client whose server hasn't answered, and the moment at which it is connected.
+fn waiting(change: impl Fn(&mut ProxyConfig)) -> (Pair, StreamId, StreamId, Instant) {
+    let mut pair = Pair::new(|config| {
+        config.early_after = Some(Time(Duration::from_secs(8)));
+        change(config);
+    });
+    let at = pair.now + Duration::from_secs(8);
+    let near = pair.ask(1, "10.2.0.2:80");
+    let far = pair.take(1)[0].0;
+    assert_eq!(pair.take(0), []);
+    assert!(pair.sides[0].wake().is_some_and(|it| it <= at));
+    (pair, near, far, at)
+}
+
+#[test]
+fn a_client_is_connected_early_at_the_moment_said_and_not_before() {
+    let (mut pair, near, far, at) = waiting(|_| ());
+    let side = &mut pair.sides[0];
+    side.tend(at - Duration::from_nanos(1), 0);
+    assert_eq!(side.poll_effect(), None);
+    side.tend(at, 0);
+    let accept = Effect::Stream {
+        id: near,
+        op: StreamOp::Accept,
+    };
+    assert_eq!(
+        (side.poll_effect(), side.poll_effect()),
+        (Some(accept), None)
+    );
+    assert_eq!(side.stats().early, 1);
+    // The server's answer changes nothing any more, and its refusal resets.
+    pair.now = at;
+    pair.tell(1, far, StreamEvent::Reset(111));
+    assert_eq!(pair.take(0), [(near, StreamOp::Reset(111))]);
+}
+
+#[test]
+fn an_answer_in_time_is_told_as_it_was() {
+    let (mut pair, near, far, at) = waiting(|_| ());
+    pair.tell(1, far, StreamEvent::Reset(111));
+    assert_eq!(pair.take(0), [(near, StreamOp::Refuse(Refusal::Reset))]);
+    pair.sides[0].tend(at, 0);
+    assert_eq!(
+        (pair.sides[0].poll_effect(), pair.sides[0].stats().early),
+        (None, 0)
+    );
+    let (mut pair, near, far, at) = waiting(|_| ());
+    pair.open(1, far);
+    assert_eq!(pair.take(0), [(near, StreamOp::Accept)]);
+    pair.sides[0].tend(at, 0);
+    assert_eq!(
+        (pair.sides[0].poll_effect(), pair.sides[0].stats().early),
+        (None, 0)
+    );
 }
 
 #[test]
