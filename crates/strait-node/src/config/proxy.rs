@@ -37,6 +37,9 @@ pub struct ProxyConfig {
     /// Which address servers here see.
     #[serde(default)]
     pub source: ProxySource,
+    /// Whether QUIC to where partners are responsible is refused, so that browsers take TCP.
+    #[serde(default = "super::yes")]
+    pub refuse_quic: bool,
     /// Where partners' clients may connect to; nowhere if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Prefix>,
@@ -176,6 +179,7 @@ mod tests {
     fn a_proxy_has_partners_that_are_somebody_else() {
         let right = partner("10.9.0.2", "\"10.2.0.0/24\"");
         let all = "connect = \"early\"\nhold = \"1 h\"\nsource = \"gateway\"\nport = 99\n\
+                   refuse_quic = false\n\
                    allow = [\"10.1.0.0/24\", \"fd00::/8\"]";
         let everybody = partner("10.9.0.2", "\"0.0.0.0/0\"");
         let later = format!("early_after = \"8 s\"\n{right}");

@@ -18,6 +18,8 @@ use crate::route::Hop;
 
 /// Hops that a session's packets may take.
 const HOP_LIMIT: u8 = 64;
+/// The port of HTTPS, of TCP as of UDP.
+const HTTPS: u16 = 443;
 
 /// What a link is to a session, whatever its rate.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +96,14 @@ impl Proxied {
             .hear_partner(now, partner, dscp, datagram, is_near);
         around.ledger.keep_spare(bytes);
         None
+    }
+
+    /// Whether a packet of a host's is QUIC that is to be refused (RFC 9114 section 3.1: its port
+    /// is that of HTTPS).
+    pub(super) fn refuses(&mut self, packet: &Packet, from: Hop, around: &Around<'_>) -> bool {
+        let info = packet.info();
+        let quic = info.protocol == protocol::UDP && info.ports.is_some_and(|it| it.1 == HTTPS);
+        quic && around.hosts.contains(from.port) && self.proxy.refuses_quic(info.dst)
     }
 
     /// Something happened to a connection.

@@ -91,6 +91,7 @@ pub(crate) struct Proxy {
     connect: ProxyConnect,
     early_after: Option<Duration>,
     source: ProxySource,
+    refuse_quic: bool,
     hold: Option<Duration>,
     allow: Vec<Prefix>,
     own: Vec<IpAddr>,
@@ -117,6 +118,7 @@ impl Proxy {
             connect: config.connect,
             early_after: config.early_after.map(|time| time.0),
             source: config.source,
+            refuse_quic: config.refuse_quic,
             hold: config.hold.map(|hold| hold.0),
             allow: config.allow.clone(),
             partners: partners.collect(),
@@ -284,6 +286,18 @@ impl Proxy {
     fn pass(&mut self, id: StreamId) {
         self.stats.passed += 1;
         self.operate(id, StreamOp::Refuse(Refusal::Pass));
+    }
+
+    /// Whether QUIC to a server is to be refused, which is counted: it would cross the link by a rate
+    /// that it guesses. While the partner is silent it passes, as all does.
+    pub(crate) fn refuses_quic(&mut self, server: IpAddr) -> bool {
+        let partner = self.partner_of(server);
+        let partner = partner.filter(|_| self.refuse_quic && !self.own.contains(&server));
+        let refused = partner.is_some_and(|it| self.partners[it].session.is_there());
+        if refused {
+            self.stats.refuse(ProxyRefusal::Quic);
+        }
+        refused
     }
 
     /// The partner near an address.

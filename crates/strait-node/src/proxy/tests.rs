@@ -30,6 +30,7 @@ fn config(partner: &str, prefix: &str, allow: &str) -> ProxyConfig {
         early_after: None,
         hold: None,
         source: ProxySource::Client,
+        refuse_quic: true,
         allow: vec![allow.parse().unwrap()],
         partners: vec![PartnerConfig {
             address: partner.parse().unwrap(),
@@ -172,6 +173,22 @@ fn a_client_hears_nothing_before_its_server_has_answered() {
     assert_eq!((asked.len(), op), (1, &connect));
     pair.open(1, *far);
     assert_eq!(pair.take(0), [(near, StreamOp::Accept)]);
+}
+
+#[test]
+fn quic_is_refused_towards_a_partner_that_is_there() {
+    let refuses = |pair: &mut Pair, to: &str| pair.sides[0].refuses_quic(to.parse().unwrap());
+    let mut pair = Pair::new(|_| ());
+    assert!(refuses(&mut pair, "10.2.0.2"));
+    for other in ["10.3.0.2", "10.9.0.1", "fd00:2::2"] {
+        assert!(!refuses(&mut pair, other), "{other}");
+    }
+    assert_eq!(pair.sides[0].stats().refused_by(ProxyRefusal::Quic), 1);
+    let mut pair = Pair::new(|config| config.refuse_quic = false);
+    assert!(!refuses(&mut pair, "10.2.0.2"));
+    let config = config("10.9.0.2", "10.2.0.0/24", "10.1.0.0/24");
+    let mut alone = Proxy::new(OWNER, &config, Vec::new(), 1);
+    assert!(!alone.refuses_quic(address("10.2.0.2:443").ip()));
 }
 
 #[test]
