@@ -30,8 +30,7 @@ pub struct ProxyConfig {
     /// it takes if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_after: Option<Time>,
-    /// Line time of which a stream may have octets waiting; 2 s if absent, on an HF link what a
-    /// turn carries.
+    /// Line time of which a stream may have octets waiting; 2 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Time>,
     /// Which address servers here see.

@@ -13,7 +13,7 @@ use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
 use super::own_address_at;
 use super::services::Around;
 use crate::config::{HfConfig, LinkProfile, NodeConfig, PortConfig, PortKind, ProxyConfig};
-use crate::proxy::{LinkView, Proxy};
+use crate::proxy::{ClassView, LinkView, Proxy};
 use crate::route::Hop;
 
 /// Hops that a session's packets may take.
@@ -120,6 +120,11 @@ impl Proxied {
             let there = |hop: &Hop| around.ports[hop.port.index()].queue.reaches(hop.to);
             let hop = hop.filter(there);
             let link = hop.and_then(|hop| self.view(hop, around));
+            if let Some((hop, link)) = hop.zip(link).filter(|(_, it)| !it.turn.is_zero()) {
+                // An answer comes after a turn at the earliest: its queues are as for a round trip.
+                let queue = &mut around.ports[hop.port.index()].queue;
+                queue.set_trip_octets(link.queued_turn());
+            }
             self.proxy.set_link(now, partner, link);
             self.proxy.tend(now, partner);
             let Some(hop) = hop.filter(|_| link.is_some()) else {
@@ -162,10 +167,12 @@ impl Proxied {
             return;
         };
         loop {
-            let queued = around.ports[hop.port.index()]
-                .queue
-                .octets_of(hop.to, class);
-            let Some(datagram) = self.proxy.poll(now, partner, dscp, queued) else {
+            let queue = &around.ports[hop.port.index()].queue;
+            let view = ClassView {
+                queued: queue.octets_of(hop.to, class),
+                queued_max: queue.octets_max(class),
+            };
+            let Some(datagram) = self.proxy.poll(now, partner, dscp, view) else {
                 return;
             };
             self.ident = self.ident.wrapping_add(1);

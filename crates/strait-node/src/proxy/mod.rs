@@ -32,8 +32,8 @@ use crate::route::Prefix;
 
 mod partner;
 
-pub(crate) use self::partner::LinkView;
 use self::partner::Partner;
+pub(crate) use self::partner::{ClassView, LinkView};
 
 /// Clients whose connections a listener has at a time.
 const STREAMS_MAX: u32 = 1024;
@@ -41,8 +41,9 @@ const STREAMS_MAX: u32 = 1024;
 /// How long a client's question waits for the far side: as long as clients are patient.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// What may wait towards the node, outside of it, on each stream: the hold is the session's.
-const INBOUND_OCTETS: u32 = 8192;
+/// What may wait towards the node, outside of it, on each stream: a few segments of a host here.
+/// The hold is the session's.
+const INBOUND_OCTETS: u32 = 6144;
 
 /// Credit that is worth giving. Little by little would be an answer to each packet.
 const CREDIT_OCTETS_MIN: u64 = 512;
@@ -288,8 +289,8 @@ impl Proxy {
         self.operate(id, StreamOp::Refuse(Refusal::Pass));
     }
 
-    /// Whether QUIC to a server is to be refused, which is counted: it would cross the link by a rate
-    /// that it guesses. While the partner is silent it passes, as all does.
+    /// Whether QUIC to a server is to be refused, which is counted: it would cross the link by a
+    /// rate that it guesses. While the partner is silent it passes, as all does.
     pub(crate) fn refuses_quic(&mut self, server: IpAddr) -> bool {
         let partner = self.partner_of(server);
         let partner = partner.filter(|_| self.refuse_quic && !self.own.contains(&server));
@@ -528,9 +529,9 @@ impl Proxy {
         now: Instant,
         partner: usize,
         dscp: u8,
-        queued: u64,
+        class: ClassView,
     ) -> Option<Vec<u8>> {
-        let datagram = self.partners[partner].poll(now, dscp, queued)?;
+        let datagram = self.partners[partner].poll(now, dscp, class)?;
         // What has left makes room for more. Nothing is opened by sending.
         self.follow(partner, |_| false);
         Some(datagram)

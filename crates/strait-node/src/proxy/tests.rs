@@ -18,6 +18,14 @@ const LINK: LinkView = LinkView {
     queued: 0,
 };
 
+/// A class with room for more than a session gives it, and so many octets waiting.
+const fn class(queued: u64) -> ClassView {
+    ClassView {
+        queued,
+        queued_max: 96_000,
+    }
+}
+
 fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
@@ -78,7 +86,7 @@ impl Pair {
                 self.sides[from].set_link(now, 0, Some(LINK));
                 self.sides[from].tend(now, 0);
                 for dscp in self.sides[from].wants(now, 0) {
-                    let datagram = self.sides[from].poll(now, 0, dscp, 0);
+                    let datagram = self.sides[from].poll(now, 0, dscp, class(0));
                     if let Some(datagram) = datagram.filter(|_| !self.cut) {
                         let to = &mut self.sides[1 - from];
                         to.hear_partner(now, 0, dscp, &datagram, is_near);
@@ -499,17 +507,42 @@ fn a_datagram_waits_while_others_of_its_class_do_but_not_for_ever() {
     let now = pair.now;
     let proxy = &mut pair.sides[0];
     proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]));
-    let first = proxy.poll(now, 0, 10, 0).unwrap();
+    let first = proxy.poll(now, 0, 10, class(0)).unwrap();
     // At 9600 bit/s: 750 ms of line, headers included.
     assert!((865..=900 - 28).contains(&first.len()), "{}", first.len());
     // 50 ms of it may wait.
-    assert_eq!(proxy.poll(now, 0, 10, 60), None);
-    let last = proxy.poll(now, 0, 10, 59).unwrap();
+    assert_eq!(proxy.poll(now, 0, 10, class(60)), None);
+    let last = proxy.poll(now, 0, 10, class(59)).unwrap();
     let octets = last.len() as u64 + 28;
     let share = now + Duration::from_nanos(octets * 8_000_000_000 / 9600) * 4;
     let before = share - Duration::from_nanos(1);
     proxy.set_link(before, 0, Some(LINK));
-    assert_eq!(proxy.poll(before, 0, 10, 60), None);
+    assert_eq!(proxy.poll(before, 0, 10, class(60)), None);
     assert_eq!(proxy.wake(), Some(share));
-    assert!(proxy.poll(share, 0, 10, 60).is_some());
+    assert!(proxy.poll(share, 0, 10, class(60)).is_some());
+}
+
+#[test]
+fn a_turn_has_what_waits_and_nothing_pushes_that_out() {
+    let hf = LinkView {
+        repairs: true,
+        turn: Duration::from_secs(120),
+        ..LINK
+    };
+    let mut pair = Pair::new(|_| ());
+    let [near, _] = pair.connect();
+    let now = pair.now;
+    let proxy = &mut pair.sides[0];
+    proxy.set_link(now, 0, Some(hf));
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]));
+    assert!(proxy.poll(now, 0, 10, class(0)).is_some());
+    // 30 s of 9600 bit/s, or what the class has room for, with the longest datagram.
+    let tight = |queued| ClassView {
+        queued,
+        queued_max: 10_000,
+    };
+    assert_eq!(proxy.poll(now, 0, 10, class(35_100)), None);
+    assert!(proxy.poll(now, 0, 10, class(35_099)).is_some());
+    assert_eq!(proxy.poll(now, 0, 10, tight(9100)), None);
+    assert!(proxy.poll(now, 0, 10, tight(9099)).is_some());
 }

@@ -15,6 +15,7 @@ use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
 use crate::build::{BuildError, build};
 use crate::run::{Run, collect};
+use crate::world::World;
 
 /// The file of the study.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -130,17 +131,19 @@ fn came(loaded: &Loaded, seed: u64, looks: bool) -> Result<Came, BuildError> {
     let mut built = build(loaded, Scenario::BASE, seed)?;
     let end = Instant::ZERO + loaded.scenario.duration.0;
     let sender = built.node("hb");
+    let acked = |world: &World| {
+        let host = sender.and_then(|sender| world.host(sender));
+        host.map_or(0, |host| host.tcp_totals().octets_acked)
+    };
     let mut held_octets = 0.0;
     while looks && built.world().now() < end {
         let world = built.world_mut();
         world.run_until((world.now() + LOOK).min(end));
-        let host = sender.and_then(|sender| world.host(sender));
-        let acked = host.map_or(0, |host| host.tcp_totals().octets_acked);
         let mut nodes = world.stats();
         let far = nodes.find_map(|(name, stats)| stats.proxy.filter(|_| name == "a"));
         let arrived = far.map_or(0, |it| it.sessions.streams.taken);
         if arrived > 0 {
-            held_octets = f64::max(held_octets, acked.saturating_sub(arrived) as f64);
+            held_octets = f64::max(held_octets, acked(world).saturating_sub(arrived) as f64);
         }
     }
     let world = built.world_mut();

@@ -104,7 +104,8 @@ impl<'a> Rows<'a> {
             };
             // What is under way isn't held.
             let held = (!system.is_plain()).then(|| {
-                let under_way = row.rate.0 as f64 / 8.0 * row.delay_s();
+                let under_way = row.rate.0 as f64 / 8.0 * row.delay_s()
+                    + row.relays as f64 * DATAGRAM_OCTETS as f64;
                 let held = runs.iter().map(|it| (it.held_octets - under_way).max(0.0));
                 held.collect::<Vec<_>>()
             });

@@ -24,7 +24,7 @@ pub(super) struct PathRow {
     channel: Table,
     /// Gateways between the two.
     #[serde(default)]
-    relays: usize,
+    pub(super) relays: usize,
     /// Who is compared; all if none is named.
     #[serde(default = "System::all")]
     pub(super) systems: Vec<System>,
@@ -282,8 +282,9 @@ impl PathRow {
             "from = \"ha\"\nto = \"hb\"\nname = \"page\"\nkind = \"page\"\nstart = \"{PAGE_S} s\"\nobjects = {OBJECTS}\n\
              octets = \"{PAGE_OCTETS} B\"\nconnections = {OBJECTS}\nendpoint = \"{endpoint}\""
         );
-        let call = "from = \"ha\"\nto = \"hb\"\nname = \"call\"\nkind = \"voice\"\nstart = \"20 s\"\npayload = \"31 B\"\n\
-                    period = \"200 ms\"\nboth_ways = true\ndscp = \"EF\"";
+        let call: String = "from = \"ha\"\nto = \"hb\"\nname = \"call\"\nkind = \"voice\"\nstart = \"20 s\"\npayload = \"31 B\"\n\
+                    period = \"200 ms\"\nboth_ways = true\ndscp = \"EF\"\nstop = \"400 s\""
+            .into();
         match load {
             Load::File => vec![tcp("file", self.octets.0)],
             // As long as two minutes of the link.
@@ -293,8 +294,9 @@ impl PathRow {
             Load::Page => vec![page],
             Load::Downloads => downloads.collect(),
             Load::Both => downloads.chain([page]).collect(),
-            Load::Call => vec![call.into()],
-            Load::CallBeside => downloads.chain([page, call.into()]).collect(),
+            Load::Call => vec![call],
+            // First, as where it is alone: its addresses and ports are the same.
+            Load::CallBeside => [call].into_iter().chain(downloads).chain([page]).collect(),
         }
     }
 }
