@@ -2,10 +2,15 @@
 
 use strait_core::{Duration, Instant};
 use strait_proxy::codec::{Head, Item, write_head, write_item};
-use strait_proxy::{Ends, Event, Key, Open, Session, Settings};
+use strait_proxy::{Ends, Event, Key, Open, Session, Settings, Waits};
 
 const SETTINGS: Settings = Settings {
-    patience: Duration::from_secs(1),
+    waits: Waits {
+        patience: Duration::from_secs(1),
+        pause: Duration::from_millis(1500),
+        reorder: Duration::ZERO,
+        ack: Duration::from_millis(200),
+    },
     window: 4096,
     hold: 4096,
     streams_max: 4,

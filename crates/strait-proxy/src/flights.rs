@@ -11,15 +11,26 @@ use crate::stream::Piece;
 
 /// Datagrams behind one of the same code point that arrive before that counts as lost.
 const OVERTAKEN: u8 = 3;
-/// Pauses between questions whether the way is there: at least what an answer takes. They double
-/// with each so many, a few times.
-pub(crate) const PROBE_PAUSE: Duration = Duration::from_millis(1500);
+/// Pauses between questions whether the way is there double with each so many, a few times.
 const PROBES: u32 = 80;
 const DOUBLINGS_MAX: u32 = 4;
 /// Octets on their way: what the fastest link that this is for carries in a turn.
 const OCTETS_MAX: usize = 8 << 20;
 /// Datagrams taken for lost that are remembered: their answers may be late.
 const LAPSED_MAX: usize = 64;
+
+/// How long what is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// How long an answer may take before anything is repeated for the want of it, at least.
+    pub patience: Duration,
+    /// How long until the next question while nothing is heard.
+    pub pause: Duration,
+    /// How long one datagram may be overtaken by others that went behind it.
+    pub reorder: Duration,
+    /// How long an acknowledgement waits for something to go with.
+    pub ack: Duration,
+}
 
 /// What a datagram says.
 #[derive(Clone, Copy, Debug)]
@@ -124,12 +135,11 @@ impl Flights {
         self.silences == 0 || self.probes
     }
 
-    /// How long an answer may take, at least `least`.
-    pub(crate) fn patience(&self, least: Duration) -> Duration {
-        let patience = self.rtt.patience(least);
+    /// How long an answer may take. While nothing is heard, how long until the next question.
+    pub(crate) fn patience(&self, waits: Waits) -> Duration {
         match self.silences {
-            0 => patience,
-            n => patience.max(PROBE_PAUSE * (1 << (n / PROBES).min(DOUBLINGS_MAX))),
+            0 => self.rtt.patience(waits.patience),
+            n => waits.pause * (1 << (n / PROBES).min(DOUBLINGS_MAX)),
         }
     }
 
@@ -138,8 +148,8 @@ impl Flights {
     }
 
     /// When silence is taken for loss.
-    pub(crate) fn wake(&self, least: Duration) -> Option<Instant> {
-        (!self.all.is_empty()).then(|| self.waits_since + self.patience(least))
+    pub(crate) fn wake(&self, waits: Waits) -> Option<Instant> {
+        (!self.all.is_empty()).then(|| self.waits_since + self.patience(waits))
     }
 
     /// An answer can't have come before now.
@@ -166,10 +176,10 @@ impl Flights {
     }
 
     /// Takes what should have been answered for lost.
-    pub(crate) fn tend(&mut self, now: Instant, least: Duration) -> Told {
+    pub(crate) fn tend(&mut self, now: Instant, waits: Waits) -> Told {
         let mut told = Told::default();
-        let patience = self.patience(least);
-        if self.wake(least).is_none_or(|at| now < at) {
+        let patience = self.patience(waits);
+        if self.wake(waits).is_none_or(|at| now < at) {
             return told;
         }
         self.silences = self.silences.saturating_add(1);
@@ -182,7 +192,7 @@ impl Flights {
     }
 
     /// The other side has received these.
-    pub(crate) fn hear(&mut self, now: Instant, ranges: &[(u64, u64)]) -> Told {
+    pub(crate) fn hear(&mut self, now: Instant, ranges: &[(u64, u64)], waits: Waits) -> Told {
         let mut told = Told::default();
         let mut arrived = BTreeSet::new();
         for (first, last) in ranges {
@@ -199,16 +209,19 @@ impl Flights {
         told.answers = true;
         self.rtt.measure(now.since(at));
         (self.waits_since, self.silences, self.probes) = (now, 0, false);
-        // By code point, how many behind have arrived.
+        // By code point, how many behind have arrived, and when the last of them went.
         let (mut behind, mut lost) = (BTreeMap::new(), Vec::new());
         for (number, flight) in self.all.iter_mut().rev() {
-            let behind: &mut u8 = behind.entry(flight.dscp).or_default();
+            let (behind, last): &mut (u8, Instant) =
+                behind.entry(flight.dscp).or_insert((0, Instant::ZERO));
             if arrived.contains(number) {
                 *behind = behind.saturating_add(1);
+                *last = flight.at.max(*last);
                 continue;
             }
             flight.overtaken = flight.overtaken.saturating_add(*behind);
-            if flight.overtaken >= OVERTAKEN {
+            let is_late = last.since(flight.at) >= waits.reorder;
+            if flight.overtaken >= OVERTAKEN && is_late {
                 lost.push(*number);
             }
         }

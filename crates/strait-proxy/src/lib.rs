@@ -23,5 +23,6 @@ mod stream;
 mod table;
 
 pub use codec::{Ends, Key};
+pub use flights::Waits;
 pub use session::{Event, Fault, Session, Settings};
 pub use stream::Open;

@@ -8,8 +8,6 @@ use strait_core::{Duration, Instant};
 use crate::codec::{self, Item};
 use crate::ranges::Ranges;
 
-/// An acknowledgement waits so long for something to go with.
-const ACK_DELAY: Duration = Duration::from_millis(200);
 /// Ranges of numbers that are remembered as received. One below them is taken for lost.
 const RANGES_MAX: usize = codec::ACK_RANGES_MAX;
 
@@ -47,11 +45,12 @@ impl Receipts {
         below && self.received.len() >= RANGES_MAX
     }
 
-    /// Takes note of a datagram; false if it came before.
-    pub(crate) fn take(&mut self, now: Instant, dscp: u8, number: u64) -> bool {
+    /// Takes note of a datagram, whose acknowledgement may wait for `delay` for something to go
+    /// with; false if it came before.
+    pub(crate) fn take(&mut self, now: Instant, delay: Duration, dscp: u8, number: u64) -> bool {
         self.dscp = dscp;
         let gap = self.received.last().is_some_and(|(_, to)| to != number);
-        let at = if gap { now } else { now + ACK_DELAY };
+        let at = if gap { now } else { now + delay };
         self.due = Some(self.due.map_or(at, |before| before.min(at)));
         if self.received.contains(number) {
             return false;

@@ -9,8 +9,8 @@
 //!
 //! **Repairs.** Datagrams are numbered. What was in one that is lost goes again in another. One is
 //! lost when three behind it have arrived that had its code point (different ones may overtake each
-//! other), or when nothing is heard for so long that an answer should have come; then one small
-//! datagram at a time asks whether the way is there again.
+//! other) and the link isn't still repeating it, or when nothing is heard for so long that an
+//! answer should have come; then one small datagram at a time asks whether the way is there again.
 //!
 //! **Rate.** There is no window that grows and shrinks: whoever drives the session asks for a
 //! datagram when the link has room for it.
@@ -21,14 +21,14 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use strait_core::Instant;
 use strait_core::stats::SessionStats;
 use strait_core::stream_ledger::ResetCause;
-use strait_core::{Duration, Instant};
 
 use crate::codec::{
     self, Head, Item, Key, Malformed, Reader, number_octets, write_head, write_item,
 };
-use crate::flights::{Flights, Said, Told};
+use crate::flights::{Flights, Said, Told, Waits};
 use crate::greeting::{Greeting, News};
 use crate::receipts::{Openings, Receipts};
 use crate::silence::{Silence, Stage};
@@ -57,8 +57,8 @@ const TIMED_OUT: u16 = 110;
 /// What a session goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long an answer may take before anything is repeated for the want of it, at least.
-    pub patience: Duration,
+    /// How long what is waited for.
+    pub waits: Waits,
     /// Octets of a stream that may come before they are read.
     pub window: u64,
     /// Octets of a stream that may wait to be sent.
@@ -234,14 +234,14 @@ impl Session {
 
     /// When there is something to do by itself.
     pub fn wake(&self) -> Option<Instant> {
-        let answer = self.flights.wake(self.settings.patience);
+        let answer = self.flights.wake(self.settings.waits);
         let all = [self.greeting.wake(), self.receipts.due(), answer];
         all.into_iter().flatten().chain(self.wake_silent()).min()
     }
 
     /// The same where nothing can be heard.
     pub fn wake_silent(&self) -> Option<Instant> {
-        let patience = self.flights.patience(self.settings.patience);
+        let patience = self.flights.patience(self.settings.waits);
         self.silence.wake(patience)
     }
 
@@ -256,7 +256,7 @@ impl Session {
 
     /// Takes what hasn't been answered for lost.
     pub fn tend(&mut self, now: Instant) {
-        let told = self.flights.tend(now, self.settings.patience);
+        let told = self.flights.tend(now, self.settings.waits);
         self.learn(told);
         self.tend_silence(now);
     }
@@ -268,7 +268,7 @@ impl Session {
     }
 
     fn tend_silence(&mut self, now: Instant) {
-        let patience = self.flights.patience(self.settings.patience);
+        let patience = self.flights.patience(self.settings.waits);
         let Some(stage) = self.silence.tend(now, patience) else {
             return;
         };
@@ -307,7 +307,9 @@ impl Session {
             // The lowest of our streams that the other side may still hear of.
             let first = ours.map_or(self.next, |(key, _)| key.n);
             let more = !self.streams.all.is_empty();
-            let hello = self.greeting.say(now, first, self.settings.patience, more);
+            let hello = self
+                .greeting
+                .say(now, first, self.settings.waits.patience, more);
             return Some(self.count(hello));
         }
         let to = self.greeting.token()?;
@@ -326,7 +328,10 @@ impl Session {
         if self.flights.may_go() {
             self.streams
                 .say_words(dscp, octets_max, &mut body, &mut said);
-            self.say_data(now, dscp, octets_max, &mut body, &mut said);
+            // Who waits to be connected needn't wait for octets of others.
+            if !said.iter().any(|it| matches!(it, Said::Accept(_))) {
+                self.say_data(now, dscp, octets_max, &mut body, &mut said);
+            }
         }
         let answers = said.is_empty();
         if answers && !self.receipts.is_due(now) {
@@ -452,7 +457,8 @@ impl Session {
             if unready || self.receipts.is_forgotten(number) {
                 return Ok(());
             }
-            if !self.receipts.take(now, dscp, number) {
+            let delay = self.settings.waits.ack;
+            if !self.receipts.take(now, delay, dscp, number) {
                 self.stats.duplicates += 1;
                 return Ok(());
             }
@@ -528,7 +534,7 @@ impl Session {
                 self.streams.forget(key);
             }
             Item::Ack(ranges) => {
-                let told = self.flights.hear(now, &ranges);
+                let told = self.flights.hear(now, &ranges, self.settings.waits);
                 // Who only speaks, and doesn't hear, is silent as well.
                 if told.answers {
                     self.silence.end();

@@ -1,16 +1,21 @@
 use alloc::vec;
 
 use proptest::prelude::*;
+use strait_core::Duration;
 use strait_core::chance::Stream as Chance;
 
 use super::*;
 use crate::codec::Ends;
-use crate::flights::PROBE_PAUSE;
 use crate::greeting::both;
 use crate::table::WAIT_MAX;
 
 const SETTINGS: Settings = Settings {
-    patience: Duration::from_secs(1),
+    waits: Waits {
+        patience: Duration::from_secs(1),
+        pause: Duration::from_millis(1500),
+        reorder: Duration::ZERO,
+        ack: Duration::from_millis(200),
+    },
     window: 64 * 1024,
     hold: 64 * 1024,
     streams_max: 16,
@@ -340,7 +345,7 @@ fn silence_is_taken_for_loss_at_its_time_and_not_before() {
     side.wait(due + Duration::from_millis(1400));
     assert_eq!(
         side.wake(),
-        Some(due + Duration::from_millis(1400) + PROBE_PAUSE)
+        Some(due + Duration::from_millis(1400) + SETTINGS.waits.pause)
     );
 }
 
@@ -489,6 +494,47 @@ fn short_streams_go_before_long_ones_and_none_starves() {
     pair.sides[0].streams.all.get_mut(&short).unwrap().served = before;
     assert_eq!(pair.sides[0].streams.next(before, 10, true), Some(short));
     assert_eq!(pair.sides[0].streams.next(late, 10, true), Some(long));
+}
+
+#[test]
+fn another_exchange_of_a_connection_goes_first_as_the_first_did() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let [page, long] = [1, 2].map(|port| pair.sides[0].open(pair.now, open(port)).unwrap());
+    pair.sides[0].write(pair.now, page, &text(3000, 0));
+    pair.until("all there", |it| {
+        it.sides[0].streams.all[&page].outbound.held() == 0
+    });
+    let side = &mut pair.sides[0];
+    side.write(pair.now, long, &text(60_000, 0));
+    side.streams.all.get_mut(&long).unwrap().attained = 1000;
+    assert_eq!(side.streams.all[&page].attained, 3000);
+    side.write(pair.now, page, &text(500, 0));
+    assert_eq!(side.streams.next(pair.now, 10, true), Some(page));
+    // More of the same exchange isn't another one.
+    side.streams.all.get_mut(&page).unwrap().attained = 2000;
+    side.write(pair.now, page, &text(500, 0));
+    assert_eq!(side.streams.next(pair.now, 10, true), Some(long));
+}
+
+#[test]
+fn what_is_overtaken_is_lost_once_the_link_had_time_to_repeat_it() {
+    let ns = Duration::from_nanos(1);
+    for (reorder, lost) in [
+        (Duration::ZERO, 1),
+        (Duration::from_secs(4), 1),
+        (Duration::from_secs(4) + ns, 0),
+    ] {
+        let mut flights = Flights::default();
+        for second in 0..5 {
+            flights.send(Instant::from_secs(second), 10, 100, Vec::new());
+        }
+        let waits = Waits {
+            reorder,
+            ..SETTINGS.waits
+        };
+        let told = flights.hear(Instant::from_secs(5), &[(1, 4)], waits);
+        assert_eq!((told.repairs, flights.len() as u64), (lost, 1 - lost));
+    }
 }
 
 #[test]

@@ -90,6 +90,10 @@ impl Table {
         if !stream.outbound.wants(true) {
             stream.served = now;
         }
+        if stream.outbound.held() == 0 {
+            // What has arrived is another exchange: the next object of a page needn't wait for it.
+            stream.attained = 0;
+        }
         stream.outbound.write(octets);
         self.books.taken += octets.len() as u64;
     }

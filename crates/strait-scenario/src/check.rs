@@ -18,7 +18,7 @@ use crate::echo::echo_service;
 use crate::load::Source;
 use crate::sweep::Axis;
 use crate::topology::Topology;
-use crate::{FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario};
+use crate::{FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario, Variant};
 
 type Checked = Result<(), ConfigError>;
 
@@ -598,6 +598,7 @@ fn variants(source: &Source<'_>, loaded: &Loaded) -> Checked {
             let message = format!("no gateway has `{place}`");
             return Err(source.error(&format!("variant.{index}.node.{place}"), &message));
         }
+        other_traffic(source, loaded, index, variant)?;
     }
     for variant in loaded.scenario.variant_names() {
         let configs = loaded.nodes.iter();
@@ -606,6 +607,46 @@ fn variants(source: &Source<'_>, loaded: &Loaded) -> Checked {
         crate::raw::check(source, loaded, &configs)?;
     }
     Ok(())
+}
+
+/// Keys of a traffic that all variants share: by these others name it, and files are found.
+const TRAFFIC_SHARED: &[&str] = &[
+    "name",
+    "kind",
+    "from",
+    "to",
+    "script",
+    "script_text",
+    "captures",
+    "tls",
+];
+
+/// What a variant changes of traffic.
+fn other_traffic(source: &Source<'_>, loaded: &Loaded, index: usize, variant: &Variant) -> Checked {
+    let own = &loaded.scenario.traffic;
+    let names: Vec<&str> = own.iter().map(|it| &*it.name).collect();
+    let path = format!("variant.{index}.traffic");
+    for (name, keys) in &variant.traffic {
+        let path = format!("{path}.{name}");
+        if !names.contains(&name.as_str()) {
+            return Err(source.unknown(&path, "traffic", name, &names));
+        }
+        let Some(keys) = keys.as_table() else {
+            return Err(source.error(&path, "must be a table of keys"));
+        };
+        if let Some(key) = keys.keys().find(|it| TRAFFIC_SHARED.contains(&it.as_str())) {
+            let message = "is the same in all variants: remove it";
+            return Err(source.error(&format!("{path}.{key}"), message));
+        }
+    }
+    let mut varied = loaded.scenario.clone();
+    varied.traffic = loaded.traffic(&variant.name)?;
+    let mut pairs = own.iter().zip(&varied.traffic);
+    if let Some((odd, _)) = pairs.find(|(own, it)| metrics_of(own) != metrics_of(it)) {
+        let message = "has other metrics so: make it another traffic";
+        return Err(source.error(&format!("{path}.{}", odd.name), message));
+    }
+    traffic(source, &varied).map_err(|error| source.error(&path, &error.message))
 }
 
 fn expectations(source: &Source<'_>, loaded: &Loaded) -> Checked {

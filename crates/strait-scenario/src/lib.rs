@@ -88,7 +88,7 @@ pub struct Scenario {
     /// What breaks.
     #[serde(default, rename = "fault")]
     pub faults: Vec<Fault>,
-    /// The same scenario with other gateways, run for comparison.
+    /// The same scenario with other gateways or endpoints, run for comparison.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
     /// Programs that run beside gateways. Live only.
@@ -266,7 +266,7 @@ pub enum FaultKind {
     Unplug,
 }
 
-/// The same scenario with other gateways.
+/// The same scenario with other gateways or other endpoints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
@@ -276,6 +276,9 @@ pub struct Variant {
     /// gateway's, as half of one policy and half of another make none.
     #[serde(default)]
     pub node: toml::Table,
+    /// Keys of traffic that are others, by the traffic's name: the kind of TCP, for example.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub traffic: toml::Table,
 }
 
 /// A bar for one metric.

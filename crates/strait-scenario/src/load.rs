@@ -549,7 +549,35 @@ impl Loaded {
         table
     }
 
-    /// The same, read and checked. What [`Scenario::load`] gave was checked for every variant.
+    /// The traffic as `variant` changes it. What [`Scenario::load`] gave was checked for every
+    /// variant.
+    ///
+    /// # Errors
+    /// The first thing that the variant makes wrong.
+    pub fn traffic(&self, variant: &str) -> Result<Vec<TrafficConfig>, ConfigError> {
+        let mut variants = self.scenario.variants.iter();
+        let overlay = variants.find(|it| it.name == variant);
+        let traffic = self.scenario.traffic.iter();
+        traffic
+            .map(|config| {
+                let keys = overlay.and_then(|it| it.traffic.get(&config.name)?.as_table());
+                let Some(keys) = keys else {
+                    return Ok(config.clone());
+                };
+                let name = &config.name;
+                let origin = format!("{}: traffic `{name}` with variant `{variant}`", self.file);
+                let own: &TrafficKeys = config;
+                let table = Table::try_from(own);
+                let mut table =
+                    table.map_err(|error| ConfigError::of_file(&origin, error.to_string()))?;
+                let _ = config_text::merge(&mut table, keys);
+                config_text::from_table(&origin, &table)
+            })
+            .collect()
+    }
+
+    /// A gateway's node file as `variant` changes it, read and checked. What [`Scenario::load`]
+    /// gave was checked for every variant.
     ///
     /// # Errors
     /// The first thing that the variant makes wrong.

@@ -152,6 +152,60 @@ fn a_variant_changes_ports_by_name_and_the_policy_whole() {
 }
 
 #[test]
+fn a_variant_changes_keys_of_traffic_by_name() {
+    let file = "[[traffic]]\nname = \"file\"\nkind = \"tcp\"\nfrom = \"ha\"\nto = \"hb\"\n\
+                octets = \"1 kB\"\nendpoint = \"linux-cubic\"\n[[fault]]\n";
+    let base = changed("[[fault]]\n", file);
+    let with = |keys: &str| {
+        let node = "node = { policy";
+        load(&base.replacen(node, &format!("traffic = {{ {keys} }}\n{node}"), 1))
+    };
+    let loaded = with("file = { endpoint = \"linux-bbr\", start = \"2 s\" }").unwrap();
+    let endpoints = |loaded: &Loaded, variant: &str| {
+        let traffic = loaded.traffic(variant).unwrap();
+        traffic
+            .iter()
+            .map(|it| it.endpoint.clone())
+            .collect::<Vec<_>>()
+    };
+    let [cubic, bbr] = ["linux-cubic", "linux-bbr"].map(|it| vec![None, Some(it.to_owned())]);
+    assert_eq!(endpoints(&loaded, "strait"), cubic);
+    assert_eq!(endpoints(&loaded, "fifo"), bbr);
+    assert_eq!(
+        loaded.traffic("fifo").unwrap()[0],
+        loaded.scenario.traffic[0]
+    );
+    let again = load(&loaded.resolved_text()).unwrap();
+    assert_eq!(endpoints(&again, "fifo"), bbr);
+    for (keys, message) in [
+        ("fil = { endpoint = \"linux-bbr\" }", "did you mean `file`?"),
+        ("file = 3", "must be a table of keys"),
+        ("file = { kind = \"page\" }", "is the same in all variants"),
+        ("file = { to = \"ha\" }", "is the same in all variants"),
+        (
+            "file = { endpoint = \"tahoe\" }",
+            "traffic `file` with variant `fifo`: endpoint: ",
+        ),
+        (
+            "file = { endpont = \"linux-bbr\" }",
+            "did you mean `endpoint`?",
+        ),
+        (
+            "file = { start = \"45 s\" }",
+            "is not before the end of the run",
+        ),
+        (
+            "file = { sizes = [1000] }",
+            "must be left away beside `sizes`",
+        ),
+        ("voice = { rate = \"1 kbit/s\" }", "`rate`"),
+    ] {
+        let error = with(keys).unwrap_err().to_string();
+        assert!(error.contains(message), "{keys}: {error}");
+    }
+}
+
+#[test]
 fn a_dictionary_stands_in_the_place_of_its_file() {
     let node = NODE_A.replace(
         "baud = 9600",

@@ -14,7 +14,7 @@ use strait_node::{GatewayFactory, NodeConfig, Policies, Prefix};
 use strait_qos::Dscp;
 use strait_scenario::topology::{CABLE_LENGTH, End, Lan, MemberId, Role, Topology, Via};
 use strait_scenario::{FaultKind, Loaded};
-use strait_traffic::{Family, Ports, Traffic};
+use strait_traffic::{Family, Ports, Traffic, TrafficConfig};
 
 use crate::check::is_clean;
 use crate::kernel::{Around, Cable, FurtherSide, ports_at};
@@ -55,6 +55,8 @@ pub struct Built {
     /// The node of each member of the topology.
     pub(crate) nodes: Vec<NodeIndex>,
     pub(crate) topology: Topology,
+    /// The variant's traffic, in the scenario's order.
+    pub(crate) traffic: Vec<TrafficConfig>,
     /// Hosts that are the places of link ends, with these.
     carried: BTreeMap<MemberId, Attach>,
     /// Machines of gateways that have links of their own.
@@ -135,6 +137,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
         world,
         nodes,
         topology,
+        traffic: loaded.traffic(variant)?,
         carried: BTreeMap::new(),
         machines: BTreeMap::new(),
         kernels: BTreeMap::new(),
@@ -700,7 +703,7 @@ impl Built {
     }
 
     fn install(&mut self, loaded: &Loaded, seed: u64) -> Result<(), BuildError> {
-        for (index, config) in loaded.scenario.traffic.iter().enumerate() {
+        for (index, config) in self.traffic.iter().enumerate() {
             let wrong = |message: String| BuildError::Ends {
                 traffic: config.name.clone(),
                 message,

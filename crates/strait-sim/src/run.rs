@@ -81,7 +81,7 @@ pub fn run_once(
     built.world.check();
     let mut run = collect(loaded, variant, seed, &mut built, series);
     if capture {
-        run.mgen_logs = mgen_logs(loaded, seed, &built);
+        run.mgen_logs = mgen_logs(seed, &built);
     }
     Ok(run)
 }
@@ -108,9 +108,9 @@ pub fn run_each(loaded: &Loaded, variant: &str, seeds: &[u64]) -> Result<Vec<Run
 }
 
 /// MGEN's logs of a run that has ended: `TRAFFIC.from.drc` and `TRAFFIC.to.drc` of each script.
-fn mgen_logs(loaded: &Loaded, seed: u64, built: &Built) -> BTreeMap<String, String> {
+fn mgen_logs(seed: u64, built: &Built) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
-    for (index, config) in loaded.scenario.traffic.iter().enumerate() {
+    for (index, config) in built.traffic.iter().enumerate() {
         let Traffic::Mgen(mgen) = &config.what else {
             continue;
         };
@@ -193,8 +193,7 @@ pub(crate) fn collect(
     built: &mut Built,
     series: Vec<Series>,
 ) -> Run {
-    let flows: Vec<FlowReport> = loaded
-        .scenario
+    let flows: Vec<FlowReport> = built
         .traffic
         .iter()
         .flat_map(|config| {

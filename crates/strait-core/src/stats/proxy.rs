@@ -63,17 +63,20 @@ pub enum ProxyRefusal {
     Server,
     /// It was gone before there was an answer.
     Gone,
+    /// It speaks QUIC, and there is TCP: each datagram counts.
+    Quic,
 }
 
 impl ProxyRefusal {
     /// All, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NoPartner,
         Self::NotAllowed,
         Self::WrongSource,
         Self::Full,
         Self::Server,
         Self::Gone,
+        Self::Quic,
     ];
 
     /// The word in status and metrics.
@@ -85,6 +88,7 @@ impl ProxyRefusal {
             Self::Full => "full",
             Self::Server => "server",
             Self::Gone => "gone",
+            Self::Quic => "quic",
         }
     }
 }
@@ -98,6 +102,8 @@ pub struct ProxyStats {
     pub partners_known: u64,
     /// Clients who passed as without the proxy, as their partner was silent.
     pub passed: u64,
+    /// Clients who were connected early, as their server's answer took too long.
+    pub early: u64,
     refusals: [u64; ProxyRefusal::ALL.len()],
 }
 

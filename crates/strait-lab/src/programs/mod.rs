@@ -243,8 +243,14 @@ impl Flow {
 pub(crate) type Part = (Flow, Box<dyn Program>);
 
 /// All traffic of a scenario with the programs that make it.
-pub(crate) fn cast(loaded: &Loaded, topology: &Topology) -> Result<Vec<Part>, LabError> {
-    let traffic = loaded.scenario.traffic.iter().enumerate();
+pub(crate) fn cast(
+    loaded: &Loaded,
+    variant: &str,
+    topology: &Topology,
+) -> Result<Vec<Part>, LabError> {
+    let traffic = loaded.traffic(variant);
+    let traffic = traffic.map_err(|error| LabError::Scenario(error.to_string()))?;
+    let traffic = traffic.iter().enumerate();
     traffic
         .map(|(index, config)| {
             let flow = Flow::new(loaded, topology, index, config)?;

@@ -54,8 +54,9 @@ table inet {TABLE} {{
         # What comes by a link passes, and what is for this host; other clients' first packets are
         # brought to the gateway, which lets them pass where its partner is silent.
         {FIRST} jump clients
-        # Packets of connections that the gateway has with clients, or in their names.
-        meta l4proto tcp socket transparent 1 meta mark set {NUMBER} accept
+        # Packets of connections that the gateway has with clients, or in their names, and ICMP errors
+        # about these.
+        meta l4proto {{ tcp, icmp, icmpv6 }} socket transparent 1 meta mark set {NUMBER} accept
     }}
     chain clients {{
 {own}        fib daddr type local return

@@ -234,6 +234,7 @@ impl TunPort {
                 if self.one_of_several {
                     check_loosely(name)?;
                 }
+                take_own(name);
                 // Daemons that announce themselves (mDNS and its like) do so on every interface
                 // that does multicast.
                 netlink.set_multicast(link.index, name, false)?;
@@ -257,6 +258,13 @@ impl TunPort {
 fn check_loosely(name: &str) -> Result<(), Error> {
     let path = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
     std::fs::write(&path, "2").doing(|| format!("set {path}"))
+}
+
+/// Has the kernel take packets from the interface whose source is an address of its own: ICMP
+/// errors to hosts behind it. Where that can't be set they are lost, and nothing else is.
+fn take_own(name: &str) {
+    let path = format!("/proc/sys/net/ipv4/conf/{name}/accept_local");
+    let _ = std::fs::write(path, "1");
 }
 
 /// Keeps the kernel from talking on its own: each router solicitation or listener report would

@@ -182,7 +182,10 @@ impl Answers {
     /// An ICMP error about a question: nobody there answers.
     fn hear_error(&mut self, packet: &Packet, learned: &mut Learned) {
         let bytes = packet.bytes();
-        let Some((_, quoted)) = ip::parse_icmp_error(bytes) else {
+        // Who says that nobody listens on a port is there.
+        let port = ip::IcmpError::Unreachable(ip::Unreachable::Port);
+        let error = ip::parse_icmp_error(bytes).filter(|(error, _)| *error != port);
+        let Some((_, quoted)) = error else {
             return;
         };
         // The quoted packet is cut short as a rule: its addresses are all that is needed.

@@ -26,13 +26,19 @@ pub struct ProxyConfig {
     /// What clients hear, and when.
     #[serde(default)]
     pub connect: ProxyConnect,
-    /// Line time of which a stream may have octets waiting; 2 s if absent, on an HF link what a
-    /// turn carries.
+    /// How long an honest connection may take; then the client is connected as if early. As long as
+    /// it takes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_after: Option<Time>,
+    /// Line time of which a stream may have octets waiting; 2 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Time>,
     /// Which address servers here see.
     #[serde(default)]
     pub source: ProxySource,
+    /// Whether QUIC to where partners are responsible is refused, so that browsers take TCP.
+    #[serde(default = "super::yes")]
+    pub refuse_quic: bool,
     /// Where partners' clients may connect to; nowhere if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Prefix>,
@@ -101,6 +107,10 @@ impl ProxyConfig {
         if self.hold.is_some_and(|hold| hold.0 > Self::HOLD_MAX) {
             return Err(invalid("[proxy] hold", "must be an hour at most"));
         }
+        if self.early_after.is_some() && self.connect == ProxyConnect::Early {
+            let message = "is for connect = \"honest\": remove it";
+            return Err(invalid("[proxy] early_after", message));
+        }
         if self.partners.is_empty() {
             let message = "needs a [[proxy.partner]] with `address` and `prefixes`";
             return Err(invalid("[proxy]", message));
@@ -168,15 +178,21 @@ mod tests {
     fn a_proxy_has_partners_that_are_somebody_else() {
         let right = partner("10.9.0.2", "\"10.2.0.0/24\"");
         let all = "connect = \"early\"\nhold = \"1 h\"\nsource = \"gateway\"\nport = 99\n\
+                   refuse_quic = false\n\
                    allow = [\"10.1.0.0/24\", \"fd00::/8\"]";
         let everybody = partner("10.9.0.2", "\"0.0.0.0/0\"");
-        for right in [right.clone(), everybody, format!("{all}\n{right}")] {
+        let later = format!("early_after = \"8 s\"\n{right}");
+        for right in [right.clone(), everybody, later, format!("{all}\n{right}")] {
             assert_eq!(complaint(&right), None, "{right}");
         }
         for (wrong, word) in [
             (String::new(), "[proxy]: needs a [[proxy.partner]]"),
             (format!("port = 0\n{right}"), "[proxy] port: must"),
             (format!("hold = \"3601 s\"\n{right}"), "[proxy] hold: must"),
+            (
+                format!("connect = \"early\"\nearly_after = \"8 s\"\n{right}"),
+                "[proxy] early_after: is for connect",
+            ),
             (format!("{right}\n{right}"), "another partner's"),
             (partner("10.9.0.1", "\"10.2.0.0/24\""), "own"),
             (partner("127.0.0.1", "\"10.2.0.0/24\""), "no gateway's"),

@@ -254,6 +254,11 @@ impl Gateway {
         let Some(packet) = services.take(now, packet, from, &mut around) else {
             return;
         };
+        if services.refuses(&packet, from, &around) {
+            // Systems tell a program of this error at once (ECONNREFUSED), and not of others.
+            let error = IcmpError::Unreachable(Unreachable::Port);
+            return self.refuse(now, packet, DropCause::Filtered, error, from);
+        }
         if self.is_for_station(&packet) {
             return self.take_own(now, packet, from);
         }

@@ -13,11 +13,13 @@ use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
 use super::own_address_at;
 use super::services::Around;
 use crate::config::{HfConfig, LinkProfile, NodeConfig, PortConfig, PortKind, ProxyConfig};
-use crate::proxy::{LinkView, Proxy};
+use crate::proxy::{ClassView, LinkView, Proxy};
 use crate::route::Hop;
 
 /// Hops that a session's packets may take.
 const HOP_LIMIT: u8 = 64;
+/// The port of HTTPS, of TCP as of UDP.
+const HTTPS: u16 = 443;
 
 /// What a link is to a session, whatever its rate.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +98,14 @@ impl Proxied {
         None
     }
 
+    /// Whether a packet of a host's is QUIC that is to be refused (RFC 9114 section 3.1: its port
+    /// is that of HTTPS).
+    pub(super) fn refuses(&mut self, packet: &Packet, from: Hop, around: &Around<'_>) -> bool {
+        let info = packet.info();
+        let quic = info.protocol == protocol::UDP && info.ports.is_some_and(|it| it.1 == HTTPS);
+        quic && around.hosts.contains(from.port) && self.proxy.refuses_quic(info.dst)
+    }
+
     /// Something happened to a connection.
     pub(super) fn hear(&mut self, now: Instant, input: &Input<'_>) {
         if let Input::Stream { id, event } = input {
@@ -110,6 +120,11 @@ impl Proxied {
             let there = |hop: &Hop| around.ports[hop.port.index()].queue.reaches(hop.to);
             let hop = hop.filter(there);
             let link = hop.and_then(|hop| self.view(hop, around));
+            if let Some((hop, link)) = hop.zip(link).filter(|(_, it)| !it.turn.is_zero()) {
+                // An answer comes after a turn at the earliest: its queues are as for a round trip.
+                let queue = &mut around.ports[hop.port.index()].queue;
+                queue.set_trip_octets(link.queued_turn());
+            }
             self.proxy.set_link(now, partner, link);
             self.proxy.tend(now, partner);
             let Some(hop) = hop.filter(|_| link.is_some()) else {
@@ -152,10 +167,12 @@ impl Proxied {
             return;
         };
         loop {
-            let queued = around.ports[hop.port.index()]
-                .queue
-                .octets_of(hop.to, class);
-            let Some(datagram) = self.proxy.poll(now, partner, dscp, queued) else {
+            let queue = &around.ports[hop.port.index()].queue;
+            let view = ClassView {
+                queued: queue.octets_of(hop.to, class),
+                queued_max: queue.octets_max(class),
+            };
+            let Some(datagram) = self.proxy.poll(now, partner, dscp, view) else {
                 return;
             };
             self.ident = self.ident.wrapping_add(1);

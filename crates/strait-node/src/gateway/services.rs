@@ -102,6 +102,12 @@ impl Services {
         }
     }
 
+    /// Whether a packet isn't to be forwarded, and its sender is to be told.
+    pub(super) fn refuses(&mut self, packet: &Packet, from: Hop, around: &Around<'_>) -> bool {
+        let proxy = self.proxy.as_mut();
+        proxy.is_some_and(|it| it.refuses(packet, from, around))
+    }
+
     /// Something happened to something of this owner's; false if that is no service.
     pub(super) fn hear(&mut self, now: Instant, owner: Owner, input: &Input<'_>) -> bool {
         match owner {

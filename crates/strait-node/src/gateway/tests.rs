@@ -32,6 +32,7 @@ mod leads;
 mod local;
 mod neighbours;
 mod payload;
+mod proxied;
 mod queues;
 mod rates;
 mod remember;

@@ -3,7 +3,7 @@
 //!
 //! **Honest**: a client hears nothing before its server's gateway has said what became of the
 //! connection there, and then that. **Early**: it is connected at once, and reset if that was
-//! wrong.
+//! wrong. An honest connection may become early if it takes too long.
 //!
 //! **Silent** partners swallow nobody: clients whose partner hasn't spoken yet, or is lost, pass as
 //! without the proxy.
@@ -14,7 +14,7 @@
 //! **Who may**: partners are those that the node file names. A partner speaks for the clients that
 //! are behind it, and connects them to where the file allows.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -32,8 +32,8 @@ use crate::route::Prefix;
 
 mod partner;
 
-pub(crate) use self::partner::LinkView;
 use self::partner::Partner;
+pub(crate) use self::partner::{ClassView, LinkView};
 
 /// Clients whose connections a listener has at a time.
 const STREAMS_MAX: u32 = 1024;
@@ -41,8 +41,9 @@ const STREAMS_MAX: u32 = 1024;
 /// How long a client's question waits for the far side: as long as clients are patient.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// What may wait towards the node, outside of it, on each stream: the hold is the session's.
-const INBOUND_OCTETS: u32 = 8192;
+/// What may wait towards the node, outside of it, on each stream: a few segments of a host here.
+/// The hold is the session's.
+const INBOUND_OCTETS: u32 = 6144;
 
 /// Credit that is worth giving. Little by little would be an answer to each packet.
 const CREDIT_OCTETS_MIN: u64 = 512;
@@ -73,6 +74,8 @@ struct Local {
     partner: usize,
     key: Key,
     phase: Phase,
+    /// When a client that waits for an answer is connected without one.
+    early_at: Option<Instant>,
     /// Octets that it takes, and that it may give.
     writable: u64,
     credited: u64,
@@ -87,13 +90,17 @@ pub(crate) struct Proxy {
     owner: Owner,
     port: u16,
     connect: ProxyConnect,
+    early_after: Option<Duration>,
     source: ProxySource,
+    refuse_quic: bool,
     hold: Option<Duration>,
     allow: Vec<Prefix>,
     own: Vec<IpAddr>,
     partners: Vec<Partner>,
     locals: BTreeMap<StreamId, Local>,
     ids: BTreeMap<(usize, Key), StreamId>,
+    /// Clients that wait for an answer, and when they are connected without one.
+    early: BTreeSet<(Instant, StreamId)>,
     /// The number of the next connection to a server.
     next: u64,
     effects: VecDeque<Effect>,
@@ -110,13 +117,16 @@ impl Proxy {
             owner,
             port: config.port,
             connect: config.connect,
+            early_after: config.early_after.map(|time| time.0),
             source: config.source,
+            refuse_quic: config.refuse_quic,
             hold: config.hold.map(|hold| hold.0),
             allow: config.allow.clone(),
             partners: partners.collect(),
             own,
             locals: BTreeMap::new(),
             ids: BTreeMap::new(),
+            early: BTreeSet::new(),
             next: 0,
             effects: VecDeque::new(),
             stats: ProxyStats::default(),
@@ -175,6 +185,12 @@ impl Proxy {
             known.count(),
             self.ids.len(),
             "a stream has no connection, or two"
+        );
+        let waiting = self.locals.values().filter(|it| it.early_at.is_some());
+        assert_eq!(
+            waiting.count(),
+            self.early.len(),
+            "nobody waits for this moment"
         );
     }
 
@@ -253,6 +269,12 @@ impl Proxy {
         self.add(id, partner, key, phase);
         if early {
             self.operate(id, StreamOp::Accept);
+        } else if let Some(after) = self.early_after
+            && let Some(local) = self.locals.get_mut(&id)
+        {
+            let at = now + after;
+            local.early_at = Some(at);
+            self.early.insert((at, id));
         }
     }
 
@@ -265,6 +287,18 @@ impl Proxy {
     fn pass(&mut self, id: StreamId) {
         self.stats.passed += 1;
         self.operate(id, StreamOp::Refuse(Refusal::Pass));
+    }
+
+    /// Whether QUIC to a server is to be refused, which is counted: it would cross the link by a
+    /// rate that it guesses. While the partner is silent it passes, as all does.
+    pub(crate) fn refuses_quic(&mut self, server: IpAddr) -> bool {
+        let partner = self.partner_of(server);
+        let partner = partner.filter(|_| self.refuse_quic && !self.own.contains(&server));
+        let refused = partner.is_some_and(|it| self.partners[it].session.is_there());
+        if refused {
+            self.stats.refuse(ProxyRefusal::Quic);
+        }
+        refused
     }
 
     /// The partner near an address.
@@ -350,14 +384,30 @@ impl Proxy {
 
     /// The far side has the connection that a client here wants.
     fn accept(&mut self, partner: usize, key: Key) {
-        let Some(id) = self.ids.get(&(partner, key)).copied() else {
+        if let Some(id) = self.ids.get(&(partner, key)).copied() {
+            self.let_in(id);
+        }
+    }
+
+    /// Connects a client that waits for it.
+    fn let_in(&mut self, id: StreamId) {
+        let waiting = self.locals.get_mut(&id);
+        let Some(local) = waiting.filter(|it| it.phase == Phase::Asked) else {
             return;
         };
-        if let Some(local) = self.locals.get_mut(&id)
-            && local.phase == Phase::Asked
-        {
-            local.phase = Phase::Accepted;
-            self.operate(id, StreamOp::Accept);
+        local.phase = Phase::Accepted;
+        let early = local.early_at.take();
+        early.into_iter().for_each(|at| {
+            self.early.remove(&(at, id));
+        });
+        self.operate(id, StreamOp::Accept);
+    }
+
+    /// Connects clients that have waited long enough for an answer.
+    fn let_in_early(&mut self, now: Instant) {
+        while let Some((_, id)) = self.early.first().copied().filter(|(at, _)| *at <= now) {
+            self.stats.early += 1;
+            self.let_in(id);
         }
     }
 
@@ -427,6 +477,7 @@ impl Proxy {
             partner,
             key,
             phase,
+            early_at: None,
             writable: 0,
             credited: 0,
             said_end: false,
@@ -439,6 +490,10 @@ impl Proxy {
     fn forget(&mut self, id: StreamId) {
         if let Some(local) = self.locals.remove(&id) {
             self.ids.remove(&(local.partner, local.key));
+            let early = local.early_at.map(|at| (at, id));
+            early.iter().for_each(|it| {
+                self.early.remove(it);
+            });
         }
     }
 
@@ -453,6 +508,7 @@ impl Proxy {
 
     /// Has a session take note of the time.
     pub(crate) fn tend(&mut self, now: Instant, partner: usize) {
+        self.let_in_early(now);
         self.partners[partner].tend(now);
         // Nothing is opened by time.
         self.follow(partner, |_| false);
@@ -473,9 +529,9 @@ impl Proxy {
         now: Instant,
         partner: usize,
         dscp: u8,
-        queued: u64,
+        class: ClassView,
     ) -> Option<Vec<u8>> {
-        let datagram = self.partners[partner].poll(now, dscp, queued)?;
+        let datagram = self.partners[partner].poll(now, dscp, class)?;
         // What has left makes room for more. Nothing is opened by sending.
         self.follow(partner, |_| false);
         Some(datagram)
@@ -483,7 +539,9 @@ impl Proxy {
 
     /// When a session has something to do, as of the moment at which it was looked at last.
     pub(crate) fn wake(&self) -> Option<Instant> {
-        self.partners.iter().filter_map(Partner::wake).min()
+        let partners = self.partners.iter().filter_map(Partner::wake);
+        let early = self.early.first().map(|(at, _)| *at);
+        partners.chain(early).min()
     }
 }
 

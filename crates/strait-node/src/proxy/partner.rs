@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::{Duration, Instant};
-use strait_proxy::{Session, Settings};
+use strait_proxy::{Session, Settings, Waits};
 
 use crate::config::PartnerConfig;
 use crate::route::Prefix;
@@ -18,9 +18,17 @@ const OCTETS_MAX: u64 = 64 << 20;
 const HOLD: Duration = Duration::from_secs(2);
 /// Line time of datagrams that wait at the link, so that it is never idle.
 const QUEUED: Duration = Duration::from_millis(50);
+/// The same where there are turns, each of which has what waits as it begins. That is what queues
+/// of the presets hold.
+const QUEUED_TURN: Duration = Duration::from_secs(30);
+/// Where others fill a class there, a datagram joins them after so long: it takes the place of one
+/// of ours, if it is these that fill it.
+const CROWDED_TURN: Duration = Duration::from_secs(60);
 /// Line time of the longest datagram: whoever comes next waits for one, and for one under way.
 const DATAGRAM: Duration = Duration::from_millis(750);
-/// Shorter ones would be headers above all.
+/// Shorter ones would be headers above all: on slow lines they may take longer.
+const DATAGRAM_OCTETS: u64 = 512;
+const DATAGRAM_SLOW: Duration = Duration::from_millis(2200);
 const DATAGRAM_OCTETS_MIN: u64 = 256;
 /// Line time that may come of a stream before any of it is taken: round trips of a far satellite.
 const WINDOW: Duration = Duration::from_secs(4);
@@ -29,7 +37,16 @@ const WINDOW_OCTETS_MAX: u64 = 8 << 20;
 /// How long an answer may take at least, beside its time on the line.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The same where the link repeats by itself what it loses.
-const PATIENCE_REPAIRED: Duration = Duration::from_secs(60);
+const PATIENCE_REPAIRED: Duration = Duration::from_secs(10);
+/// The same of a link with turns; an acknowledgement by itself would be a turn.
+const PATIENCE_TURNS: Duration = Duration::from_secs(60);
+const ACK_TURNS: Duration = Duration::from_secs(5);
+const ACK: Duration = Duration::from_millis(200);
+/// How long repairs take by then: others overtake meanwhile.
+const REORDER_REPAIRED: Duration = Duration::from_secs(5);
+/// Pauses between questions whether the way is there, and octets of one. Nothing else crosses.
+const PAUSE: Duration = Duration::from_millis(750);
+const QUESTION_OCTETS: u64 = 240;
 /// The largest datagram.
 const DATAGRAM_OCTETS_MAX: usize = 1472;
 
@@ -48,6 +65,14 @@ pub(crate) struct LinkView {
     pub(crate) queued: u64,
 }
 
+/// A class of a session's datagrams at its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClassView {
+    /// Octets that wait in it, and that may.
+    pub(crate) queued: u64,
+    pub(crate) queued_max: u64,
+}
+
 impl LinkView {
     /// Octets that it carries in so long.
     fn octets(&self, time: Duration) -> u64 {
@@ -61,24 +86,45 @@ impl LinkView {
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
+    /// Octets that wait for a turn.
+    pub(crate) fn queued_turn(&self) -> u64 {
+        self.octets(QUEUED_TURN)
+    }
+
+    /// Octets of a stream that may wait here: the datagram that is leaving counts.
     fn hold(&self, hold: Option<Duration>) -> u64 {
-        let usual = if self.turn.is_zero() { HOLD } else { self.turn };
-        let least = 2 * self.datagram() as u64;
-        self.octets(hold.unwrap_or(usual))
-            .clamp(least, WINDOW_OCTETS_MAX)
+        let datagram = self.datagram() as u64;
+        let hold = self.octets(hold.unwrap_or(HOLD));
+        hold.saturating_sub(datagram)
+            .clamp(datagram, WINDOW_OCTETS_MAX)
     }
 
     fn settings(&self, hold: Option<Duration>) -> Settings {
         let window = self.octets(WINDOW.max(self.turn * 2));
-        let least = if self.repairs {
-            PATIENCE_REPAIRED
-        } else {
-            PATIENCE
-        };
         // Two datagrams each way, and what waits before them.
         let line = self.time(4 * self.datagram() as u64 + self.queued);
+        let waits = if self.repairs {
+            let (least, ack) = match self.turn.is_zero() {
+                true => (PATIENCE_REPAIRED, ACK),
+                false => (PATIENCE_TURNS + self.turn * 4, ACK_TURNS),
+            };
+            let patience = least + line;
+            Waits {
+                patience,
+                pause: patience,
+                reorder: REORDER_REPAIRED.max(self.turn / 4),
+                ack,
+            }
+        } else {
+            Waits {
+                patience: PATIENCE + line,
+                pause: PAUSE.max(self.time(QUESTION_OCTETS)),
+                reorder: Duration::ZERO,
+                ack: ACK,
+            }
+        };
         Settings {
-            patience: least + line + self.turn * 4,
+            waits,
             window: window.clamp(WINDOW_OCTETS_MIN, WINDOW_OCTETS_MAX),
             hold: self.hold(hold),
             streams_max: STREAMS_MAX,
@@ -88,17 +134,29 @@ impl LinkView {
 
     /// The longest packet of a session.
     fn datagram(&self) -> usize {
-        let usual = self.octets(DATAGRAM).max(DATAGRAM_OCTETS_MIN);
+        let slow = self.octets(DATAGRAM_SLOW).min(DATAGRAM_OCTETS);
+        let usual = self.octets(DATAGRAM).max(slow).max(DATAGRAM_OCTETS_MIN);
         usize::try_from(usual).unwrap_or(usize::MAX).min(self.mtu)
     }
 
-    /// Octets of a class that may wait at it before the next datagram.
-    fn backlog(&self, hold: Option<Duration>) -> u64 {
+    /// Whether so many octets of a class wait at it that the next datagram has to.
+    fn is_crowded(&self, class: ClassView) -> bool {
         if self.turn.is_zero() {
-            return self.octets(QUEUED).max(1);
+            return class.queued >= self.octets(QUEUED).max(1);
         }
-        // A turn is as long as what waits as it begins.
-        self.hold(hold)
+        // What is too much would push out what waits.
+        let room = self.queued_turn().min(class.queued_max);
+        class.queued >= room.saturating_sub(self.datagram() as u64)
+    }
+
+    /// How long a datagram of so many octets keeps others from a crowded class.
+    fn pause(&self, octets: u64) -> Duration {
+        // As if a handful of others shared the line.
+        let shared = self.time(octets) * 4;
+        match self.turn.is_zero() {
+            true => shared,
+            false => shared.max(CROWDED_TURN),
+        }
     }
 }
 
@@ -109,7 +167,6 @@ pub(crate) struct Partner {
     prefixes: Vec<Prefix>,
     pub(super) session: Session,
     pub(super) link: Option<LinkView>,
-    hold: Option<Duration>,
     greeted: bool,
     /// By code point, the moment from which on a datagram may join others of its class.
     next: BTreeMap<u8, Instant>,
@@ -130,7 +187,6 @@ impl Partner {
             prefixes: config.prefixes.clone(),
             session: Session::new(token, unknown.settings(None)),
             link: None,
-            hold: None,
             greeted: false,
             next: BTreeMap::new(),
             seen: Instant::ZERO,
@@ -158,7 +214,6 @@ impl Partner {
         hold: Option<Duration>,
     ) {
         self.seen = now;
-        self.hold = hold;
         let Some(view) = link else {
             self.link = None;
             return;
@@ -177,11 +232,11 @@ impl Partner {
         self.link = link;
     }
 
-    /// The next datagram of a code point, of whose class so many octets wait at the link. Where
-    /// others' fill the class, it still has a share of the line.
-    pub(super) fn poll(&mut self, now: Instant, dscp: u8, queued: u64) -> Option<Vec<u8>> {
+    /// The next datagram of a code point, which has this class. Where others' fill the class, it
+    /// still has a share of the line.
+    pub(super) fn poll(&mut self, now: Instant, dscp: u8, class: ClassView) -> Option<Vec<u8>> {
         let link = self.link?;
-        let crowded = queued >= link.backlog(self.hold);
+        let crowded = link.is_crowded(class);
         if crowded && self.next.get(&dscp).is_some_and(|at| now < *at) {
             return None;
         }
@@ -192,8 +247,7 @@ impl Partner {
             .min(DATAGRAM_OCTETS_MAX);
         let datagram = self.session.poll(now, dscp, octets_max)?;
         let octets = (datagram.len() + headers) as u64;
-        // As if a handful of others shared the line.
-        self.next.insert(dscp, now + link.time(octets) * 4);
+        self.next.insert(dscp, now + link.pause(octets));
         Some(datagram)
     }
 

@@ -2,6 +2,7 @@ use alloc::vec;
 use core::iter;
 
 use strait_core::node::Side;
+use strait_core::units::Time;
 use strait_wire::ip::SynOptions;
 
 use super::*;
@@ -17,6 +18,14 @@ const LINK: LinkView = LinkView {
     queued: 0,
 };
 
+/// A class with room for more than a session gives it, and so many octets waiting.
+const fn class(queued: u64) -> ClassView {
+    ClassView {
+        queued,
+        queued_max: 96_000,
+    }
+}
+
 fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
@@ -26,8 +35,10 @@ fn config(partner: &str, prefix: &str, allow: &str) -> ProxyConfig {
         enabled: true,
         port: 7480,
         connect: ProxyConnect::Honest,
+        early_after: None,
         hold: None,
         source: ProxySource::Client,
+        refuse_quic: true,
         allow: vec![allow.parse().unwrap()],
         partners: vec![PartnerConfig {
             address: partner.parse().unwrap(),
@@ -75,7 +86,7 @@ impl Pair {
                 self.sides[from].set_link(now, 0, Some(LINK));
                 self.sides[from].tend(now, 0);
                 for dscp in self.sides[from].wants(now, 0) {
-                    let datagram = self.sides[from].poll(now, 0, dscp, 0);
+                    let datagram = self.sides[from].poll(now, 0, dscp, class(0));
                     if let Some(datagram) = datagram.filter(|_| !self.cut) {
                         let to = &mut self.sides[1 - from];
                         to.hear_partner(now, 0, dscp, &datagram, is_near);
@@ -173,6 +184,22 @@ fn a_client_hears_nothing_before_its_server_has_answered() {
 }
 
 #[test]
+fn quic_is_refused_towards_a_partner_that_is_there() {
+    let refuses = |pair: &mut Pair, to: &str| pair.sides[0].refuses_quic(to.parse().unwrap());
+    let mut pair = Pair::new(|_| ());
+    assert!(refuses(&mut pair, "10.2.0.2"));
+    for other in ["10.3.0.2", "10.9.0.1", "fd00:2::2"] {
+        assert!(!refuses(&mut pair, other), "{other}");
+    }
+    assert_eq!(pair.sides[0].stats().refused_by(ProxyRefusal::Quic), 1);
+    let mut pair = Pair::new(|config| config.refuse_quic = false);
+    assert!(!refuses(&mut pair, "10.2.0.2"));
+    let config = config("10.9.0.2", "10.2.0.0/24", "10.1.0.0/24");
+    let mut alone = Proxy::new(OWNER, &config, Vec::new(), 1);
+    assert!(!alone.refuses_quic(address("10.2.0.2:443").ip()));
+}
+
+#[test]
 fn a_refusal_is_told_as_it_was() {
     for (error, told) in [
         (111, StreamOp::Refuse(Refusal::Reset)),
@@ -193,6 +220,62 @@ fn a_refusal_is_told_as_it_was() {
             .map(|it| it.stats().refused_by(ProxyRefusal::Server));
         assert_eq!(refused, [1, 1]);
     }
+}
+
+/// A pair with a client whose server hasn't answered, and the moment at which it is connected.
+fn waiting(change: impl Fn(&mut ProxyConfig)) -> (Pair, StreamId, StreamId, Instant) {
+    let mut pair = Pair::new(|config| {
+        config.early_after = Some(Time(Duration::from_secs(8)));
+        change(config);
+    });
+    let at = pair.now + Duration::from_secs(8);
+    let near = pair.ask(1, "10.2.0.2:80");
+    let far = pair.take(1)[0].0;
+    assert_eq!(pair.take(0), []);
+    assert!(pair.sides[0].wake().is_some_and(|it| it <= at));
+    (pair, near, far, at)
+}
+
+#[test]
+fn a_client_is_connected_early_at_the_moment_said_and_not_before() {
+    let (mut pair, near, far, at) = waiting(|_| ());
+    let side = &mut pair.sides[0];
+    side.tend(at - Duration::from_nanos(1), 0);
+    assert_eq!(side.poll_effect(), None);
+    side.tend(at, 0);
+    let accept = Effect::Stream {
+        id: near,
+        op: StreamOp::Accept,
+    };
+    assert_eq!(
+        (side.poll_effect(), side.poll_effect()),
+        (Some(accept), None)
+    );
+    assert_eq!(side.stats().early, 1);
+    // The server's answer changes nothing any more, and its refusal resets.
+    pair.now = at;
+    pair.tell(1, far, StreamEvent::Reset(111));
+    assert_eq!(pair.take(0), [(near, StreamOp::Reset(111))]);
+}
+
+#[test]
+fn an_answer_in_time_is_told_as_it_was() {
+    let (mut pair, near, far, at) = waiting(|_| ());
+    pair.tell(1, far, StreamEvent::Reset(111));
+    assert_eq!(pair.take(0), [(near, StreamOp::Refuse(Refusal::Reset))]);
+    pair.sides[0].tend(at, 0);
+    assert_eq!(
+        (pair.sides[0].poll_effect(), pair.sides[0].stats().early),
+        (None, 0)
+    );
+    let (mut pair, near, far, at) = waiting(|_| ());
+    pair.open(1, far);
+    assert_eq!(pair.take(0), [(near, StreamOp::Accept)]);
+    pair.sides[0].tend(at, 0);
+    assert_eq!(
+        (pair.sides[0].poll_effect(), pair.sides[0].stats().early),
+        (None, 0)
+    );
 }
 
 #[test]
@@ -424,17 +507,42 @@ fn a_datagram_waits_while_others_of_its_class_do_but_not_for_ever() {
     let now = pair.now;
     let proxy = &mut pair.sides[0];
     proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]));
-    let first = proxy.poll(now, 0, 10, 0).unwrap();
+    let first = proxy.poll(now, 0, 10, class(0)).unwrap();
     // At 9600 bit/s: 750 ms of line, headers included.
     assert!((865..=900 - 28).contains(&first.len()), "{}", first.len());
     // 50 ms of it may wait.
-    assert_eq!(proxy.poll(now, 0, 10, 60), None);
-    let last = proxy.poll(now, 0, 10, 59).unwrap();
+    assert_eq!(proxy.poll(now, 0, 10, class(60)), None);
+    let last = proxy.poll(now, 0, 10, class(59)).unwrap();
     let octets = last.len() as u64 + 28;
     let share = now + Duration::from_nanos(octets * 8_000_000_000 / 9600) * 4;
     let before = share - Duration::from_nanos(1);
     proxy.set_link(before, 0, Some(LINK));
-    assert_eq!(proxy.poll(before, 0, 10, 60), None);
+    assert_eq!(proxy.poll(before, 0, 10, class(60)), None);
     assert_eq!(proxy.wake(), Some(share));
-    assert!(proxy.poll(share, 0, 10, 60).is_some());
+    assert!(proxy.poll(share, 0, 10, class(60)).is_some());
+}
+
+#[test]
+fn a_turn_has_what_waits_and_nothing_pushes_that_out() {
+    let hf = LinkView {
+        repairs: true,
+        turn: Duration::from_secs(120),
+        ..LINK
+    };
+    let mut pair = Pair::new(|_| ());
+    let [near, _] = pair.connect();
+    let now = pair.now;
+    let proxy = &mut pair.sides[0];
+    proxy.set_link(now, 0, Some(hf));
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]));
+    assert!(proxy.poll(now, 0, 10, class(0)).is_some());
+    // 30 s of 9600 bit/s, or what the class has room for, with the longest datagram.
+    let tight = |queued| ClassView {
+        queued,
+        queued_max: 10_000,
+    };
+    assert_eq!(proxy.poll(now, 0, 10, class(35_100)), None);
+    assert!(proxy.poll(now, 0, 10, class(35_099)).is_some());
+    assert_eq!(proxy.poll(now, 0, 10, tight(9100)), None);
+    assert!(proxy.poll(now, 0, 10, tight(9099)).is_some());
 }

@@ -26,7 +26,9 @@ use strait_hosts::quoted_ends;
 use strait_hosts::tls::{Profile, Secured};
 use strait_node::Prefix;
 use strait_tcp::reset_for;
-use strait_wire::ip::{IcmpError, PacketInfo, Syn, parse_icmp_error, protocol, set_dscp};
+use strait_wire::ip::{
+    IcmpError, PacketInfo, Syn, Unreachable, parse_icmp_error, protocol, set_dscp,
+};
 
 mod asking;
 mod secure;
@@ -371,6 +373,9 @@ impl Kernel {
         let ends = Ends { local, remote };
         match error {
             IcmpError::PacketTooBig { mtu } => self.streams.limit_mtu(now, ends, mtu),
+            IcmpError::Unreachable(Unreachable::Port) => {
+                self.streams.give_up(ends, CONNECTION_REFUSED);
+            }
             IcmpError::Unreachable(_) => self.streams.give_up(ends, HOST_UNREACHABLE),
             IcmpError::TimeExceeded => {}
         }

@@ -21,6 +21,7 @@ mod na_neighbours;
 mod na_pairs;
 mod policing;
 mod pressure;
+mod proxy;
 mod scenario;
 mod shares;
 mod shown;
@@ -231,6 +232,8 @@ studies! {
         "what crosses a line, and what is answered, while stored replies are valid and after";
     "policing", "studies/policing.toml", policing::PolicingStudy,
         "ways to hold an urgent class to its rate, and what its packets pay";
+    "proxy", "studies/proxy.toml", proxy::ProxyStudy,
+        "transfers and pages through the TCP proxies of two gateways, beside today's TCP";
     "tcp", "studies/tcp.toml", tcp::TcpStudy,
         "the simulated TCP endpoint against a network simulator's and this kernel's";
 }

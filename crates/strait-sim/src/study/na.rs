@@ -16,6 +16,7 @@ use strait_scenario::{Loaded, Scenario};
 use strait_traffic::{FlowReport, Kind, TrafficConfig, TrafficKeys};
 
 use self::rows::Rows;
+pub(super) use self::rows::{WAIT_S, added};
 use super::scenario::{Part, load};
 use super::shown::Shapes;
 use super::{Asked, Measured, SetUp, StudyError, na_pairs, run_all};

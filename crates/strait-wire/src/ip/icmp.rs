@@ -40,12 +40,15 @@ pub enum Unreachable {
     NoRoute,
     /// The last router can't reach the host.
     Host,
+    /// Nobody there listens on the port.
+    Port,
 }
 
-const REASONS: [Unreachable; 3] = [
+const REASONS: [Unreachable; 4] = [
     Unreachable::AdminProhibited,
     Unreachable::NoRoute,
     Unreachable::Host,
+    Unreachable::Port,
 ];
 
 impl Unreachable {
@@ -54,9 +57,11 @@ impl Unreachable {
             (Self::AdminProhibited, true) => 13,
             (Self::NoRoute, true) => 0,
             (Self::Host, true) => 1,
+            (Self::Port, true) => 3,
             (Self::AdminProhibited, false) => 1,
             (Self::NoRoute, false) => 0,
             (Self::Host, false) => 3,
+            (Self::Port, false) => 4,
         }
     }
 
@@ -216,11 +221,12 @@ mod tests {
     use proptest::prelude::*;
 
     const TOO_BIG: IcmpError = IcmpError::PacketTooBig { mtu: 1280 };
-    const KINDS: [IcmpError; 5] = [
+    const KINDS: [IcmpError; 6] = [
         TOO_BIG,
         IcmpError::Unreachable(Unreachable::AdminProhibited),
         IcmpError::Unreachable(Unreachable::NoRoute),
         IcmpError::Unreachable(Unreachable::Host),
+        IcmpError::Unreachable(Unreachable::Port),
         IcmpError::TimeExceeded,
     ];
 
@@ -264,9 +270,9 @@ mod tests {
             (error[at], error[at + 1])
         };
         let four = KINDS.map(|kind| code(kind, &ipv4(&[], 0, 17, &[0; 8])));
-        assert_eq!(four, [(3, 4), (3, 13), (3, 0), (3, 1), (11, 0)]);
+        assert_eq!(four, [(3, 4), (3, 13), (3, 0), (3, 1), (3, 3), (11, 0)]);
         let six = KINDS.map(|kind| code(kind, &ipv6(17, &[0; 8])));
-        assert_eq!(six, [(2, 0), (1, 1), (1, 0), (1, 3), (3, 0)]);
+        assert_eq!(six, [(2, 0), (1, 1), (1, 0), (1, 3), (1, 4), (3, 0)]);
     }
 
     #[test]

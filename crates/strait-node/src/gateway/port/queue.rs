@@ -216,6 +216,13 @@ impl Queue {
         self.paths.to(to).queue.queued(class).octets
     }
 
+    /// Octets that may wait in a class, as far as its policy says, of the longest packets.
+    pub(in crate::gateway) fn octets_max(&self, class: ClassId) -> u64 {
+        let limits = self.classes.get(usize::from(class.0)).map(|it| it.limits);
+        let most = |it: Limits| it.octets.min(u64::from(it.packets) * self.mtu as u64);
+        limits.map_or(0, most)
+    }
+
     /// Packets that wait.
     pub(super) fn waiting(&self) -> u64 {
         let waiting = self.paths.iter().map(|path| path.queue.total().packets);

@@ -9,7 +9,7 @@ use super::{Data, NaCase, NaRun, NaStudy, OnLine};
 /// One octet on the line, in s: ten bits at 9600 baud.
 const OCTET_S: f64 = 10.0 / 9600.0;
 /// What data may do to a call's packet: the octet that is leaving, and a mark.
-pub(super) const WAIT_S: f64 = 2.0 * OCTET_S;
+pub(in crate::study) const WAIT_S: f64 = 2.0 * OCTET_S;
 /// The same on a link for frames, where nothing can be suspended: 32 octets of a packet with a
 /// header of one octet and a check of two.
 const FRAGMENT_S: f64 = (32.0 + 3.0) * OCTET_S;
@@ -30,7 +30,7 @@ pub(super) fn delays(call: &FlowReport) -> impl Iterator<Item = (&'static str, f
 
 /// What each settled packet of a call is later than the same packet alone: that of the same
 /// direction and sending time. One that was lost on either way has none.
-fn added(beside: &FlowReport, alone: &FlowReport, settled_s: f64) -> Vec<f64> {
+pub(in crate::study) fn added(beside: &FlowReport, alone: &FlowReport, settled_s: f64) -> Vec<f64> {
     let settled = delays(beside).filter(|it| it.1 >= settled_s);
     let mut alone = delays(alone).peekable();
     let mut later = Vec::new();

@@ -1,0 +1,156 @@
+//! The study `proxy`: transfers, pages and calls through the TCP proxies of two gateways, beside
+//! TCP from host to host as a Linux system of today has it.
+
+mod rows;
+mod world;
+
+use serde::Deserialize;
+use strait_core::{Duration, Instant};
+use strait_node::config_text::ConfigError;
+use strait_scenario::{Loaded, Scenario};
+
+use self::rows::Rows;
+use self::world::{Load, PathRow, System};
+use super::shown::{Row, Shapes};
+use super::{Asked, Measured, SetUp, StudyError, run_all};
+use crate::build::{BuildError, build};
+use crate::run::{Run, collect};
+use crate::world::World;
+
+/// The file of the study.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProxyStudy {
+    /// Which study the file is of: `proxy`.
+    study: String,
+    /// Ways between the gateways.
+    path: Vec<PathRow>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
+}
+
+/// A run: over which way, who, with what, and the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Job {
+    path: usize,
+    system: System,
+    load: Load,
+    seed: u64,
+}
+
+/// What a run came to.
+struct Came {
+    run: Run,
+    /// The most octets that were acknowledged to their sender and hadn't come to the far gateway,
+    /// after the first had.
+    held_octets: f64,
+}
+
+/// How often it is looked at what waits.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl SetUp for ProxyStudy {
+    const PARTS: &'static [&'static str] = &["transfers", "outages", "short", "calls", "runs"];
+
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
+    }
+
+    fn check(&self, file: &str) -> Result<(), ConfigError> {
+        for path in &self.path {
+            path.world(System::Honest, Load::File)
+                .map_err(|error| ConfigError::of_file(file, error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let jobs = self.jobs();
+        let came = run_all(asked, "proxy", &jobs, |job| self.came(job))?;
+        let rows = Rows {
+            paths: &self.path,
+            runs: jobs.iter().zip(&came).collect(),
+        };
+        let odd = came.iter().map(|it| it.run.unexplained as f64);
+        let runs = Row::default().with("unexplained", odd.collect::<Vec<_>>());
+        let seeds = self.path.iter().map(|it| it.seeds).max().unwrap_or(1);
+        let mut measured = Measured::of("runs", vec![runs], 1..=seeds);
+        measured.fold(came.iter().map(|it| it.run.hash));
+        let parts = [
+            ("transfers", rows.transfers()),
+            ("outages", rows.outages()),
+            ("short", rows.short()),
+            ("calls", rows.calls()),
+        ];
+        measured.parts.extend(parts);
+        Ok(measured)
+    }
+}
+
+impl ProxyStudy {
+    fn jobs(&self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for (path, row) in self.path.iter().enumerate() {
+            let mut add = |system, load, seeds: u64| {
+                jobs.extend((1..=seeds).map(|seed| Job {
+                    path,
+                    system,
+                    load,
+                    seed,
+                }));
+            };
+            add(System::PlainCubic, Load::Datagrams, 1);
+            add(System::PlainCubic, Load::Crossing, 1);
+            for system in row.systems.iter().copied() {
+                add(system, Load::File, row.seeds);
+                let mut others = Vec::new();
+                if row.outage_max.is_some() {
+                    others.push(Load::Outage);
+                }
+                if row.short {
+                    others.extend([Load::Page, Load::Downloads, Load::Both]);
+                }
+                if row.call {
+                    others.extend([Load::Call, Load::CallBeside]);
+                }
+                others.into_iter().for_each(|load| add(system, load, 1));
+            }
+        }
+        jobs
+    }
+
+    fn came(&self, job: &Job) -> Result<Came, BuildError> {
+        let loaded = self.path[job.path].world(job.system, job.load)?;
+        let looks = job.load == Load::File && !job.system.is_plain();
+        came(&loaded, job.seed, looks)
+    }
+}
+
+fn came(loaded: &Loaded, seed: u64, looks: bool) -> Result<Came, BuildError> {
+    let mut built = build(loaded, Scenario::BASE, seed)?;
+    let end = Instant::ZERO + loaded.scenario.duration.0;
+    let sender = built.node("hb");
+    let acked = |world: &World| {
+        let host = sender.and_then(|sender| world.host(sender));
+        host.map_or(0, |host| host.tcp_totals().octets_acked)
+    };
+    let mut held_octets = 0.0;
+    while looks && built.world().now() < end {
+        let world = built.world_mut();
+        world.run_until((world.now() + LOOK).min(end));
+        let mut nodes = world.stats();
+        let far = nodes.find_map(|(name, stats)| stats.proxy.filter(|_| name == "a"));
+        let arrived = far.map_or(0, |it| it.sessions.streams.taken);
+        if arrived > 0 {
+            held_octets = f64::max(held_octets, acked(world).saturating_sub(arrived) as f64);
+        }
+    }
+    let world = built.world_mut();
+    world.run_until(end);
+    world.check();
+    Ok(Came {
+        run: collect(loaded, Scenario::BASE, seed, &mut built, Vec::new()),
+        held_octets,
+    })
+}

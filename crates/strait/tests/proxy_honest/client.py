@@ -1,0 +1,115 @@
+"""What clients see of servers that fail: a JSON object of outcomes by name."""
+
+import errno
+import json
+import socket
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+FOUR, SIX = "10.2.0.2", "fd00:2::2"
+PATIENCE_S = 5
+
+
+def told(action):
+    """The result of an action, or the name of its error."""
+    try:
+        return action()
+    except TimeoutError:
+        return "timeout"
+    except OSError as error:
+        return errno.errorcode.get(error.errno, str(error))
+
+
+def connection(address, port):
+    return socket.create_connection((address, port), timeout=PATIENCE_S)
+
+
+def python(address, port, then=lambda it: "connected"):
+    def action():
+        with connection(address, port) as open_one:
+            return then(open_one)
+
+    return told(action)
+
+
+def everything(one):
+    octets = 0
+    while piece := one.recv(65536):
+        octets += len(piece)
+    return octets
+
+
+def after_the_end(one):
+    """Hears the other side's end, and only then says something."""
+    octets = everything(one)
+    one.sendall(b"w" * 1500)
+    return octets
+
+
+def ends_first(one):
+    """Ends its own direction, and hears the answer."""
+    one.sendall(b"v" * 1200)
+    one.shutdown(socket.SHUT_WR)
+    return one.recv(100).decode()
+
+
+def gives_up():
+    """Is gone before anybody answers, and the next one finds all as it was."""
+    one = socket.socket()
+    one.settimeout(0.05)
+    first = told(lambda: one.connect((FOUR, 7020)))
+    one.close()
+    return [first, python(FOUR, 7000, lambda it: "connected")]
+
+
+def curl(url, *more):
+    command = ["curl", "-sS", "-o", "/dev/null", "--connect-timeout", str(PATIENCE_S), "-m", "9"]
+    command += ["-w", "%{http_code} %{size_download} %{remote_ip}", "-H", "Expect:", *more, url]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [done.returncode, done.stdout]
+
+
+def named(port, *addresses):
+    listed = ",".join(f"[{it}]" if ":" in it else it for it in addresses)
+    return curl(f"http://some.example:{port}/", "--resolve", f"some.example:{port}:{listed}")
+
+
+def web(port):
+    return curl(f"http://{FOUR}:{port}/")
+
+
+def both(name, port, then=everything):
+    """A case in both families by Python, and by curl."""
+    return {
+        f"{name}, Python": lambda: python(FOUR, port, then),
+        f"{name}, Python, IPv6": lambda: python(SIX, port, then),
+        f"{name}, curl": lambda: web(port),
+    }
+
+
+CASES = {
+    **both("nothing wrong", 7000, lambda it: "connected"),
+    **both("refused", 7010),
+    **both("reset after SYN", 7001),
+    **both("ICMP: net", 7011),
+    **both("ICMP: host", 7012),
+    **both("ICMP: port", 7013),
+    **both("ICMP: forbidden", 7014),
+    **both("filtered", 7020),
+    "first address dead, second good, curl": lambda: named(7000, "10.2.0.3", FOUR),
+    "dead IPv6 and good IPv4, curl": lambda: named(7000, "fd00:2::3", FOUR),
+    "no such name, curl": lambda: curl("http://nobody.invalid/"),
+    **both("accepts and closes", 7003),
+    "closes after the question, curl": lambda: web(7002),
+    "half-close of the client": lambda: python(FOUR, 7004, ends_first),
+    "half-close of the server": lambda: python(FOUR, 7005, after_the_end),
+    "reset in the middle, curl": lambda: web(7006),
+    "slower than the link, curl": lambda: web(7007),
+    "client gone before the answer": gives_up,
+}
+
+with ThreadPoolExecutor(len(CASES)) as pool:
+    running = {name: pool.submit(case) for name, case in CASES.items()}
+    outcomes = {name: case.result() for name, case in running.items()}
+outcomes["heard after the server's end"] = python(FOUR, 7008, lambda it: it.recv(1000).decode())
+print(json.dumps(outcomes))
