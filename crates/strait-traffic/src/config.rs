@@ -1,6 +1,7 @@
 //! `[[traffic]]` of a scenario.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -277,12 +278,14 @@ pub enum Traffic {
         /// How many; until the end if not said.
         count: Option<u64>,
     },
-    /// Questions for the addresses of names, each another one.
+    /// Questions for the addresses of names.
     Dns {
         /// Time between questions; 1 s if not said.
         period: Duration,
         /// How many; until the end if not said.
         count: Option<u64>,
+        /// Whom it asks, and how.
+        manner: LookUps,
     },
     /// One transfer.
     Tcp {
@@ -343,6 +346,28 @@ pub enum Traffic {
         /// How many; until the end if not said.
         count: Option<u64>,
     },
+}
+
+/// How names are looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LookUps {
+    /// Who is asked; the other host, which has the names, if not said.
+    pub resolver: Option<IpAddr>,
+    /// How long each try waits for an answer; there is one, which waits for ever, if none is said.
+    pub waits: Vec<Duration>,
+    /// How many names there are, in turn; each question is for another one if not said.
+    pub names: Option<u64>,
+    /// For how long answers hold, in seconds; not at all if not said.
+    pub life_s: u32,
+}
+
+impl LookUps {
+    /// The number of the name that a question is for.
+    pub fn name(&self, sequence: u64) -> u64 {
+        sequence
+            .checked_rem(self.names.unwrap_or(0))
+            .unwrap_or(sequence)
+    }
 }
 
 /// A script as traffic of a scenario.

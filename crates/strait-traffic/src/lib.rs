@@ -23,7 +23,8 @@ pub use self::agreed::{
     object_octets,
 };
 pub use self::config::{
-    CallerTls, Family, Kind, MgenTraffic, NewestTls, Traffic, TrafficConfig, TrafficKeys, Ways,
+    CallerTls, Family, Kind, LookUps, MgenTraffic, NewestTls, Traffic, TrafficConfig, TrafficKeys,
+    Ways,
 };
 pub use self::content::{
     Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong, place,

@@ -1,6 +1,7 @@
 //! The keys of `[[traffic]]`, and what they become.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
@@ -10,7 +11,7 @@ use strait_qos::Dscp;
 use strait_tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
 use strait_wire::mgen::UDP_OCTETS_MAX;
 
-use super::{CallerTls, Family, Kind, MgenTraffic, Traffic, Ways};
+use super::{CallerTls, Family, Kind, LookUps, MgenTraffic, Traffic, Ways};
 use crate::agreed::TcpOptions;
 use crate::measure::Campaign;
 use crate::mgen::{Cloned, Script};
@@ -118,6 +119,18 @@ pub struct TrafficKeys {
     /// of its message. Those that aren't here are read from their files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Vec<(u64, u32)>>,
+    /// dns: who is asked, if not `to`, which has the names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<IpAddr>,
+    /// dns: how long each try waits for an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Vec<Time>>,
+    /// dns: how many names there are, asked for in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names: Option<u64>,
+    /// dns: how long answers hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<Time>,
     /// echo with `octets`: the connection has TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<CallerTls>,
@@ -167,6 +180,10 @@ impl TrafficKeys {
             script: None,
             script_text: None,
             captures: BTreeMap::new(),
+            resolver: None,
+            waits: None,
+            names: None,
+            life: None,
             tls: None,
         }
     }
@@ -202,6 +219,7 @@ impl TrafficKeys {
             Kind::Dns => Ok(Traffic::Dns {
                 period: self.period(Duration::from_secs(1))?,
                 count: self.count,
+                manner: self.look_ups()?,
             }),
             Kind::Tcp if self.sizes.is_some() => self.measured(),
             Kind::Tcp => Ok(Traffic::Tcp {
@@ -224,6 +242,30 @@ impl TrafficKeys {
             Kind::Pair => self.pair(),
             Kind::Echo => self.echo(),
         }
+    }
+
+    fn look_ups(&self) -> Result<LookUps, KeyError> {
+        let waits: Vec<Duration> = self.waits.iter().flatten().map(|time| time.0).collect();
+        let short = |wait: &Duration| *wait < Duration::from_millis(1);
+        if waits.len() > 16 || waits.iter().any(short) {
+            return Err(self.bounds("waits", "16 times at most, each 1 ms at least"));
+        }
+        if self
+            .names
+            .is_some_and(|names| !(1..=100_000).contains(&names))
+        {
+            return Err(self.bounds("names", "1 to 100000"));
+        }
+        let life_s = self.life.map_or(0, |life| life.0.as_secs());
+        if life_s > 604_800 {
+            return Err(self.bounds("life", "a week at most"));
+        }
+        Ok(LookUps {
+            resolver: self.resolver,
+            waits,
+            names: self.names,
+            life_s: life_s as u32,
+        })
     }
 
     fn echo(&self) -> Result<Traffic, KeyError> {
@@ -284,7 +326,7 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 26] {
+    fn particular(&self) -> [KindKey<Kind>; 30] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo];
@@ -322,6 +364,10 @@ impl TrafficKeys {
             KindKey::new("script", self.script.is_some(), &[Mgen]),
             KindKey::new("script_text", self.script_text.is_some(), &[Mgen]),
             KindKey::new("captures", !self.captures.is_empty(), &[Mgen]),
+            KindKey::new("resolver", self.resolver.is_some(), &[Dns]),
+            KindKey::new("waits", self.waits.is_some(), &[Dns]),
+            KindKey::new("names", self.names.is_some(), &[Dns]),
+            KindKey::new("life", self.life.is_some(), &[Dns]),
             KindKey::new("tls", self.tls.is_some(), &[Echo]),
         ]
     }
