@@ -3,6 +3,7 @@
 
 mod agree;
 mod circles;
+mod dns;
 mod factory;
 mod headers;
 mod hops;
