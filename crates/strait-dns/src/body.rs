@@ -9,7 +9,7 @@
 //!
 //! Life is a number of seconds with a mantissa of three bits, rounded down. A record is its data
 //! alone: of addresses so many octets as they have, of others behind their length in one octet, or
-//! two from 128 on. With 31 in the field, the number of records stands in an octet behind life.
+//! two from 128 on; none is empty. With 31 in the field, the number of records stands in an octet behind life.
 
 use alloc::vec::Vec;
 
@@ -150,7 +150,10 @@ impl Body {
 
     /// Whether it can be written: its records have the octets that they are to have.
     pub fn is_right(&self, kind: RecordType) -> bool {
-        let fits = |it: &Vec<u8>| self.fixed(kind).is_none_or(|length| it.len() == length);
+        let fits = |it: &Vec<u8>| match self.fixed(kind) {
+            Some(length) => it.len() == length,
+            None => !it.is_empty(),
+        };
         self.records.len() <= RECORDS_MAX
             && self.octets() <= OCTETS_MAX
             && self.records.iter().all(fits)
@@ -160,7 +163,7 @@ impl Body {
 fn read_length(octets: &mut &[u8]) -> Option<usize> {
     let [first] = take::<1>(octets)?;
     if first < 128 {
-        return Some(usize::from(first));
+        return Some(usize::from(first)).filter(|short| *short > 0);
     }
     let [second] = take::<1>(octets)?;
     let long = usize::from(u16::from_be_bytes([first & 0x7f, second]));
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn records_of_all_lengths_come_back() {
-        for length in [0, 1, 127, 128, 300] {
+        for length in [1, 127, 128, 300] {
             for count in [1, 30, 31, 32, 255] {
                 let body = Body {
                     outcome: Outcome::Records,
@@ -264,6 +267,8 @@ mod tests {
             &[0x80, 0, 22],
             &[0x1f, 0, 30],
             &[0x01, 0, 0x80, 0x01, 0],
+            // A record of nothing.
+            &[0x01, 0, 0],
         ] {
             assert_eq!(
                 Body::read(RecordType::TXT, &mut &wrong[..]),

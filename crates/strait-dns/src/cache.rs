@@ -48,7 +48,9 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 struct Entry {
     body: Body,
-    since: Instant,
+    /// Until then it is fresh, and until then stale.
+    fresh: Instant,
+    stale: Instant,
     octets: usize,
     /// A fresh answer couldn't be had: until then it isn't asked for.
     rests: Instant,
@@ -119,22 +121,26 @@ impl Cache {
         self.evicted
     }
 
-    /// All of them: what is known, and since when.
+    /// All of them: what is known, and until when it is fresh.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Body, Instant)> {
         self.entries
             .iter()
-            .map(|(key, it)| (key, &it.body, it.since))
+            .map(|(key, it)| (key, &it.body, it.fresh))
     }
 
     /// What is known, and how fresh it is.
     pub fn look(&mut self, now: Instant, key: &Key) -> Option<(Body, Age)> {
         let entry = self.entries.get_mut(key)?;
-        let age = age(entry, now);
-        let life = Duration::from_secs(u64::from(entry.body.life_s));
-        if age == Age::Stale && now > entry.since + life + self.limits.stale {
+        if now >= entry.stale.max(entry.fresh) {
             self.remove(key);
             return None;
         }
+        let left = entry.fresh.since(now);
+        // The last part of a second is a whole one to who is told of it.
+        let age = match left.as_nanos().div_ceil(1_000_000_000) {
+            0 => Age::Stale,
+            whole_s => Age::Fresh(u32::try_from(whole_s).unwrap_or(u32::MAX)),
+        };
         let old = entry.place;
         self.uses += 1;
         entry.place = (true, self.uses);
@@ -156,6 +162,22 @@ impl Cache {
 
     /// Keeps what has become known. What is known goes before what failed, be it stale.
     pub fn keep(&mut self, now: Instant, key: Key, body: Body) {
+        // What holds for no time is for whoever waits for it, and nobody else (RFC 1035 section 3.2.1).
+        if body.life_s == 0 {
+            return;
+        }
+        let fresh = now + Duration::from_secs(u64::from(body.life_s));
+        self.keep_until(now, key, body, (fresh, fresh + self.limits.stale));
+    }
+
+    /// The same, fresh and then stale until other times.
+    fn keep_until(
+        &mut self,
+        now: Instant,
+        key: Key,
+        body: Body,
+        (fresh, stale): (Instant, Instant),
+    ) {
         let known = self.entries.get_mut(&key);
         let again = known.as_ref().is_some_and(|it| it.place.0);
         if let Some(known) = known.filter(|it| it.body.is_known() && !body.is_known()) {
@@ -164,8 +186,7 @@ impl Cache {
         }
         self.remove(&key);
         let octets = key.name.len() + body.octets() + ENTRY_OCTETS;
-        // What holds for no time is for whoever waits for it, and nobody else (RFC 1035 section 3.2.1).
-        if octets > self.limits.octets / 4 || body.life_s == 0 {
+        if octets > self.limits.octets / 4 {
             return;
         }
         self.uses += 1;
@@ -178,7 +199,8 @@ impl Cache {
         }
         let entry = Entry {
             body,
-            since: now,
+            fresh,
+            stale,
             octets,
             rests: now,
             place,
@@ -191,6 +213,18 @@ impl Cache {
             let oldest = oldest.clone();
             self.evicted += 1;
             self.remove(&oldest);
+        }
+    }
+
+    /// Takes in what was known before a restart: it came so long ago, or nobody knows when, and is
+    /// stale then from now on.
+    pub fn restore(&mut self, now: Instant, key: Key, body: Body, ago: Option<Duration>) {
+        let life = Duration::from_secs(u64::from(body.life_s));
+        let ago = ago.unwrap_or(life);
+        let left = |whole: Duration| now + whole.saturating_sub(ago);
+        let (fresh, stale) = (left(life), left(life + self.limits.stale));
+        if stale > now && body.is_known() && !self.entries.contains_key(&key) {
+            self.keep_until(now, key, body, (fresh, stale));
         }
     }
 
@@ -240,16 +274,6 @@ impl Cache {
     }
 }
 
-fn age(entry: &Entry, now: Instant) -> Age {
-    let gone_s = now.since(entry.since).as_secs();
-    let life_s = u64::from(entry.body.life_s);
-    match life_s.checked_sub(gone_s) {
-        // To be told of the last second would be to be told of none.
-        Some(left @ 1..) => Age::Fresh(left as u32),
-        _ => Age::Stale,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,10 +319,34 @@ mod tests {
         assert_eq!(age(&mut cache, at(999)), Some(Age::Fresh(10)));
         assert_eq!(age(&mut cache, at(9999)), Some(Age::Fresh(1)));
         assert_eq!(age(&mut cache, at(10_000)), Some(Age::Stale));
-        assert_eq!(age(&mut cache, at(110_000)), Some(Age::Stale));
-        assert_eq!(age(&mut cache, at(110_001)), None);
+        assert_eq!(age(&mut cache, at(109_999)), Some(Age::Stale));
+        assert_eq!(age(&mut cache, at(110_000)), None);
         assert!(cache.is_empty());
         cache.check();
+    }
+
+    #[test]
+    fn what_was_known_before_a_restart_is_as_old_as_it_is() {
+        let s = Duration::from_secs;
+        let age = |ago, now| {
+            let mut cache = Cache::new(LIMITS);
+            cache.restore(at(0), key("a.example."), address(1, 10), ago);
+            cache.look(now, &key("a.example.")).map(|it| it.1)
+        };
+        assert_eq!(age(Some(s(4)), at(0)), Some(Age::Fresh(6)));
+        assert_eq!(age(Some(s(4)), at(6000)), Some(Age::Stale));
+        assert_eq!(age(Some(s(50)), at(59_999)), Some(Age::Stale));
+        assert_eq!(age(Some(s(50)), at(60_000)), None);
+        assert_eq!(age(Some(s(110)), at(0)), None);
+        assert_eq!(age(None, at(0)), Some(Age::Stale));
+        // What has become known since goes before it.
+        let mut cache = Cache::new(LIMITS);
+        cache.keep(at(0), key("a.example."), address(2, 10));
+        cache.restore(at(0), key("a.example."), address(1, 10), Some(s(0)));
+        assert_eq!(
+            cache.look(at(0), &key("a.example.")).unwrap().0,
+            address(2, 10)
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 use super::*;
 
 use alloc::collections::BTreeSet;
-use alloc::vec;
 
 use hickory_proto::op::{Message, MessageType, ResponseCode};
 use hickory_proto::rr::rdata::A;
@@ -281,6 +280,6 @@ fn a_partner_asks_so_often_and_no_more() {
     // Another partner has its own.
     far.hear_partner(at(1000), 1, &address_of(1, "a.example"));
     assert_eq!(far.stats().served, 161);
-    far.hear_partner(at(1000), 1, &vec![0xff; 40]);
+    far.hear_partner(at(1000), 1, &[0xff; 40]);
     assert_eq!(far.stats().malformed, 1);
 }

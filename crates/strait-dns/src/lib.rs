@@ -19,6 +19,7 @@ pub mod frame;
 pub mod message;
 pub mod name;
 pub mod near;
+pub mod saved;
 
 pub use body::{Body, Outcome};
 pub use far::{Far, FarSettings, Wish};

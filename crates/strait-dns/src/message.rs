@@ -161,7 +161,9 @@ pub fn reply(question: &Question, body: &Body, manner: Manner) -> Vec<u8> {
     let mut cause = manner.cause;
     match body.outcome {
         Outcome::Records => {
-            let records = body.records.iter().map(|data| {
+            // The library makes no record of nothing.
+            let records = body.records.iter().filter(|it| !it.is_empty());
+            let records = records.map(|data| {
                 Record::from_rdata(
                     question.name.clone(),
                     manner.life_s,

@@ -148,7 +148,6 @@ fn expand(number: u16, text: &mut Vec<u8>) -> Option<()> {
 mod tests {
     use super::*;
 
-    use alloc::vec;
     use core::str::FromStr;
 
     use proptest::prelude::*;
@@ -186,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_no_name_is_none() {
-        let long = vec![0x06, 0x93].repeat(22);
+        let long = [0x06, 0x93].repeat(22);
         for wrong in [
             &[0x06][..],
             // Beyond the last word, an empty label, a label of 66 octets.

@@ -27,6 +27,7 @@ use crate::body::{Body, Outcome};
 use crate::cache::{Age, Cache, Key, Limits};
 use crate::frame::{Care, Frame, Types};
 use crate::message::{self, Heard, Manner, Question, cause};
+use crate::saved::{self, Saved};
 
 /// Questions that are on their way or wait to be, and those of one client.
 pub const CROSSINGS_MAX: usize = 256;
@@ -87,6 +88,8 @@ pub struct NearSettings {
     pub patience: Duration,
     /// Who may ask, beside programs of this host.
     pub clients: Vec<Prefix>,
+    /// What is known is to outlive it.
+    pub saves: bool,
     /// By partner, the names that it is asked for.
     pub zones: Vec<Vec<Name>>,
 }
@@ -154,6 +157,10 @@ pub struct Near {
     crossings: BTreeMap<u16, Crossing>,
     ways: Vec<Way>,
     replies: VecDeque<(Client, Vec<u8>)>,
+    /// What is known since it was saved last, where that is to be.
+    unsaved: Option<Vec<u8>>,
+    /// Seconds since 1970 at a moment, where that is known.
+    calendar: Option<(Instant, u64)>,
     chance: Chance,
     stats: DnsStats,
 }
@@ -166,6 +173,8 @@ impl Near {
             crossings: BTreeMap::new(),
             ways: settings.zones.iter().map(|_| Way::default()).collect(),
             replies: VecDeque::new(),
+            unsaved: settings.saves.then(Vec::new),
+            calendar: None,
             chance: Chance::new(seed, "dns.near"),
             stats: DnsStats::default(),
             settings,
@@ -449,6 +458,7 @@ impl Near {
         }
         let before = self.cache.look(now, &key).map(|(before, _)| before);
         let stale = before.filter(|it| it.is_known() && !body.is_known());
+        self.save(now, &key, &body);
         self.cache.keep(now, key, body.clone());
         for waiter in served {
             let Waiter {
@@ -465,6 +475,70 @@ impl Near {
                 }
             }
         }
+    }
+
+    /// What time it is, in seconds since 1970.
+    pub const fn set_calendar(&mut self, now: Instant, since_1970_s: u64) {
+        self.calendar = Some((now, since_1970_s));
+    }
+
+    fn today_s(&self, now: Instant) -> Option<u32> {
+        let (at, seconds) = self.calendar?;
+        u32::try_from(seconds + now.since(at).as_secs()).ok()
+    }
+
+    fn save(&mut self, now: Instant, key: &Key, body: &Body) {
+        let today_s = self.today_s(now);
+        let known = body.is_known() && body.life_s > 0;
+        if let Some(unsaved) = self.unsaved.as_mut().filter(|_| known) {
+            saved::write(key, body, today_s, unsaved);
+        }
+    }
+
+    /// What has become known since it was taken last, to be appended to what is saved.
+    pub fn take_unsaved(&mut self) -> Vec<u8> {
+        self.unsaved
+            .as_mut()
+            .map(core::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Octets of that.
+    pub fn unsaved_octets(&self) -> usize {
+        self.unsaved.as_ref().map_or(0, Vec::len)
+    }
+
+    /// All that is known, to take the place of what is saved.
+    pub fn saved(&mut self, now: Instant) -> Vec<u8> {
+        self.take_unsaved();
+        let mut out = Vec::new();
+        let known = self.cache.iter().filter(|(_, body, _)| body.is_known());
+        for (key, body, fresh) in known {
+            let gone = (now + Duration::from_secs(u64::from(body.life_s))).since(fresh);
+            // Rather older than it is than younger.
+            let gone_s = gone.as_nanos().div_ceil(1_000_000_000);
+            let gone_s = u32::try_from(gone_s).unwrap_or(u32::MAX);
+            let came_s = self.today_s(now).and_then(|it| it.checked_sub(gone_s));
+            saved::write(key, body, came_s, &mut out);
+        }
+        out
+    }
+
+    /// Takes in what an earlier one saved; how many of the octets it was.
+    pub fn restore(&mut self, now: Instant, octets: &[u8]) -> usize {
+        let today_s = self.today_s(now);
+        let mut rest = octets;
+        while let Some(entry) = saved::read(&mut rest) {
+            let Some(Saved { key, body, came_s }) = entry else {
+                continue;
+            };
+            let ago_s = today_s
+                .zip(came_s)
+                .and_then(|(now, came)| now.checked_sub(came));
+            let ago = ago_s.map(|it| Duration::from_secs(u64::from(it)));
+            self.cache.restore(now, key, body, ago);
+        }
+        octets.len() - rest.len()
     }
 
     /// How it is with the link to a partner; `None` if none leads there.

@@ -21,6 +21,7 @@ fn settings() -> NearSettings {
         },
         patience: Duration::from_secs(9),
         clients: vec![Prefix::new([10, 1, 0, 0].into(), 16).unwrap()],
+        saves: true,
         zones: vec![
             vec![Name::root()],
             vec![name::parse("ship.example").unwrap()],
@@ -476,4 +477,52 @@ fn names_by_chance_have_a_share_of_the_line_and_leave_room_for_others() {
     let octets: usize = sent.iter().map(|it| it.len() + 28).sum();
     assert!(octets * 8 <= 2400 * 60 / 4 + 400, "{octets}");
     assert!(near.stats().full > 5000);
+}
+
+#[test]
+fn what_is_known_outlives_it_and_grows_old_meanwhile() {
+    let mut near = near();
+    near.set_calendar(at(0), 1_800_000_000);
+    for (ms, text) in [(0, "a.example"), (100, "b.example")] {
+        near.hear_client(at(ms), client(0), &question(1, text, RecordType::A));
+        let (id, types) = read(&frames(&mut near, at(ms + 20), 0)[0]);
+        near.hear_partner(at(ms + 50), 0, &answer(id, types, vec![address(288)]));
+    }
+    let octets = near.take_unsaved();
+    assert_eq!(
+        (near.unsaved_octets(), near.saved(at(101_000)).len()),
+        (0, octets.len())
+    );
+    let again = |octets: &[u8], today_s: Option<u64>| {
+        let mut next = Near::new(settings(), 2);
+        if let Some(today_s) = today_s {
+            next.set_calendar(at(5000), today_s);
+        }
+        let taken = next.restore(at(5000), octets);
+        next.hear_client(
+            at(5000),
+            client(0),
+            &question(2, "a.example", RecordType::A),
+        );
+        let told = replies(&mut next, at(5000));
+        (taken, told.first().map(|it| it.answers[0].ttl))
+    };
+    assert_eq!(
+        again(&octets, Some(1_800_000_101)),
+        (octets.len(), Some(187))
+    );
+    // Cut short, out of date, and nobody knows when: told as stale.
+    let half = octets.len() / 2;
+    assert_eq!(
+        again(&octets[..octets.len() - 1], Some(1_800_000_101)),
+        (half, Some(187))
+    );
+    assert_eq!(again(&octets, Some(1_800_000_400)).1, Some(STALE_LIFE_S));
+    assert_eq!(again(&octets, None).1, Some(STALE_LIFE_S));
+    assert_eq!(again(&octets, Some(1_800_004_000)).1, None);
+    // The whole is as what was appended, by what is left of it.
+    assert_eq!(
+        again(&near.saved(at(101_000)), Some(1_800_000_101)).1,
+        Some(187)
+    );
 }

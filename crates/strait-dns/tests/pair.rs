@@ -1,6 +1,8 @@
 //! Both sides with a link between them that loses, doubles and delays, a resolver that isn't always
 //! right, and a forger that guesses: by a seed (`STRAIT_SWARM_SEED`, `STRAIT_SWARM_RUNS`).
 
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -71,6 +73,7 @@ fn near(seed: u64) -> Near {
         },
         patience: PATIENCE,
         clients: vec![Prefix::new([10, 1, 0, 0].into(), 16).unwrap()],
+        saves: true,
         zones: vec![vec![Name::root()]],
     };
     Near::new(settings, seed)

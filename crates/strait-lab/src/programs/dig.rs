@@ -61,12 +61,6 @@ impl Dig {
         let name = dns_name(0);
         let zone = name.trim_start_matches("n00000");
         let waits = &self.manner.waits;
-        // What `dig` tells is the time of its last try.
-        let took = if waits.len() > 1 {
-            "echo $(((end-at)/1000))"
-        } else {
-            "echo \"$said\" | sed -n 's/^;; Query time: \\([0-9]*\\) usec$/\\1/p'"
-        };
         format!(
             "n=0\n\
              while [ $n -lt {count} ]; do\n\
@@ -74,7 +68,10 @@ impl Dig {
              said=$(dig +noedns +tries={tries} +time={wait_s} -u @{server} -p {DNS_PORT} \
              $(printf 'n%05d{zone}' $((n % {names}))) A)\n\
              end=$(date +%s%N)\n\
-             took=$(case \"$said\" in *'status: NOERROR'*) {took};; esac)\n\
+             took=$(echo \"$said\" | sed -n 's/^;; Query time: \\([0-9]*\\) usec$/\\1/p')\n\
+             # That is the time of the last try.\n\
+             [ $((end-at)) -lt {wait_s}000000000 ] || took=$(((end-at)/1000))\n\
+             case \"$said\" in *'status: NOERROR'*) ;; *) took=;; esac\n\
              echo $n $at $took) &\n\
              n=$((n+1))\n\
              sleep {period}\n\

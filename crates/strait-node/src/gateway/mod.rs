@@ -657,6 +657,7 @@ impl Node for Gateway {
             Input::Wall(wall) => {
                 let ports = self.ports.iter_mut();
                 ports.for_each(|port| port.link.set_calendar(now, wall));
+                self.services.set_calendar(now, wall);
             }
             Input::Stream { .. }
             | Input::Socket { .. }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use core::net::IpAddr;
 
 use strait_core::fate::{Ledger, Origin};
-use strait_core::node::Owner;
+use strait_core::node::{Owner, WallTime};
 use strait_core::{Effect, Input, Instant, Packet, PortId};
 use strait_qos::Policy;
 
@@ -85,7 +85,7 @@ impl Services {
             }),
             dns: config
                 .dns()
-                .map(|dns| Box::new(Dns::new(DNS, dns, config, seed))),
+                .map(|dns| Box::new(Dns::new(DNS, dns, config, seed, stored))),
         }
     }
 
@@ -110,6 +110,13 @@ impl Services {
             Some(dns) => dns.take(now, packet, from, around),
             None => Some(packet),
         }
+    }
+
+    /// What time it is.
+    pub(super) fn set_calendar(&mut self, now: Instant, wall: WallTime) {
+        self.dns
+            .iter_mut()
+            .for_each(|it| it.set_calendar(now, wall));
     }
 
     /// Something happened to something of this owner's; false if that is no service.

@@ -10,16 +10,19 @@ use core::net::{IpAddr, SocketAddr};
 use strait_core::fate::Fate;
 use strait_core::node::{
     Bind, DatagramMeta, Listen, Owner, Side, SocketEvent, SocketId, SocketOp, StreamEvent,
-    StreamId, StreamOp,
+    StreamId, StreamOp, WallTime,
 };
 use strait_core::{DropCause, Duration, Effect, Input, Instant, Packet, PortId};
 use strait_dns::cache::Limits;
 use strait_dns::{Client, Far, FarSettings, LinkState, Near, NearSettings, Wish};
 use strait_wire::ip::{protocol, udp_payload};
 
-use super::own_address_at;
+mod store;
+
+use self::store::Store;
 use super::proxied::{Carriage, packet};
 use super::services::Around;
+use super::{Stored, own_address_at};
 use crate::config::{DnsConfig, NodeConfig};
 use crate::route::Hop;
 
@@ -77,12 +80,23 @@ pub(super) struct Dns {
     carriages: Vec<Carriage>,
     streams: BTreeMap<u64, Inbound>,
     effects: VecDeque<Effect>,
+    /// Where what is known is kept, if it is.
+    store: Option<Store>,
     /// Packets so far.
     ident: u16,
 }
 
 impl Dns {
-    pub(super) fn new(owner: Owner, dns: &DnsConfig, config: &NodeConfig, seed: u64) -> Self {
+    pub(super) fn new(
+        owner: Owner,
+        dns: &DnsConfig,
+        config: &NodeConfig,
+        seed: u64,
+        stored: Stored<'_>,
+    ) -> Self {
+        let found = stored.iter().find(|(key, _)| key == store::KEY);
+        let found = found.map_or(0, |(_, length)| *length);
+        let store = || Store::new(owner, dns.octets.0, found);
         let partners = dns.partners.iter().map(|it| Partner {
             address: it.address,
             turnaround: it.turnaround.map_or(Duration::ZERO, |it| it.0),
@@ -95,6 +109,7 @@ impl Dns {
             },
             patience: dns.patience.0,
             clients: dns.clients.clone(),
+            saves: config.state.is_some(),
             zones: dns.partners.iter().map(|it| it.names()).collect(),
         };
         let far = FarSettings {
@@ -111,6 +126,7 @@ impl Dns {
             carriages: config.ports.iter().map(Carriage::of).collect(),
             streams: BTreeMap::new(),
             effects: VecDeque::new(),
+            store: config.state.as_ref().map(|_| store()),
             ident: 0,
         };
         for (n, address) in (0..).zip(dns.listen.iter().copied()) {
@@ -198,8 +214,21 @@ impl Dns {
                 }
             }
             Input::Stream { id, event } => self.hear_stream(now, id, event),
+            Input::Stored { result, .. } => {
+                self.store.iter_mut().for_each(|it| it.hear_stored(result));
+            }
+            Input::Loaded { result, .. } => {
+                if let Some(store) = &mut self.store {
+                    store.hear_loaded(now, result, &mut self.near);
+                }
+            }
             _ => {}
         }
+    }
+
+    /// What time it is.
+    pub(super) fn set_calendar(&mut self, now: Instant, wall: WallTime) {
+        self.near.set_calendar(now, wall.0 / 1_000_000_000);
     }
 
     fn hear_stream(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) {
@@ -318,6 +347,9 @@ impl Dns {
         }
         while let Some((n, wish)) = self.far.poll_wish() {
             self.grant(n, wish);
+        }
+        if let Some(store) = &mut self.store {
+            self.effects.extend(store.tend(now, &mut self.near));
         }
         let mut stats = self.near.stats();
         stats.add(&self.far.stats());
@@ -439,7 +471,8 @@ impl Dns {
     pub(super) fn wake(&self) -> Option<Instant> {
         let silent = self.streams.values().map(|it| it.until);
         let own = self.near.wake().into_iter().chain(self.far.wake());
-        silent.chain(own).min()
+        let store = self.store.as_ref().and_then(|it| it.wake(&self.near));
+        silent.chain(own).chain(store).min()
     }
 
     pub(super) fn check(&self) {
