@@ -9,7 +9,8 @@
 //!
 //! Life is a number of seconds with a mantissa of three bits, rounded down. A record is its data
 //! alone: of addresses so many octets as they have, of others behind their length in one octet, or
-//! two from 128 on; none is empty. With 31 in the field, the number of records stands in an octet behind life.
+//! two from 128 on; none is empty. With 31 in the field, the number of records stands in an octet
+//! behind life.
 
 use alloc::vec::Vec;
 

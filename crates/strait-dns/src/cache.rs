@@ -1,7 +1,7 @@
 //! What is known of names, within limits of entries and octets.
 //!
-//! Whoever is asked for again is kept before what was asked for once: names by chance, however many,
-//! push out each other and nothing else. What has outlived its life is stale, and kept for as long
+//! What is asked for again is kept before what was asked for once: names by chance, however
+//! many, push out each other and nothing else. What has outlived its life is stale, and kept for as long
 //! as that may be told (RFC 8767).
 
 use alloc::collections::BTreeMap;
@@ -162,7 +162,7 @@ impl Cache {
 
     /// Keeps what has become known. What is known goes before what failed, be it stale.
     pub fn keep(&mut self, now: Instant, key: Key, body: Body) {
-        // What holds for no time is for whoever waits for it, and nobody else (RFC 1035 section 3.2.1).
+        // What holds for no time is for whoever waits for it alone (RFC 1035 section 3.2.1).
         if body.life_s == 0 {
             return;
         }

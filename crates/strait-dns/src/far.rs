@@ -294,7 +294,7 @@ impl Far {
         match open.ask.judge(octets) {
             Judgement::Forged => self.stats.forged += 1,
             Judgement::Truncated => {
-                self.stats.truncated += 1;
+                self.stats.unanswered += 1;
                 self.conclude(now, n, failure(cause::OTHER));
             }
             // A resolver that can't say isn't asked again (RFC 9520), but the next one is.
@@ -373,7 +373,7 @@ impl Far {
         let late = self.open.iter().filter(|(_, it)| it.until <= now);
         let late: Vec<u32> = late.map(|(n, _)| *n).collect();
         for n in late {
-            self.stats.timeouts += 1;
+            self.stats.unanswered += 1;
             self.try_again(now, n, cause::UNREACHABLE);
         }
         self.jobs.retain(|_, job| {

@@ -291,7 +291,7 @@ impl Ask {
             return Judgement::Failed(cause_of(&message));
         }
         let body = if self.care.verifies {
-            whole(&message)
+            self.whole(&message)
         } else {
             self.flatten(&message)
         };
@@ -328,6 +328,31 @@ impl Ask {
         };
         Body::empty(outcome, life_s.min(missing_s(message, name)))
     }
+
+    /// A message for who verifies: as it is, without its number and what is nobody's business.
+    fn whole(&self, message: &Message) -> Body {
+        let mut kept = Message::response(0, OpCode::Query);
+        kept.metadata.response_code = message.metadata.response_code;
+        kept.metadata.authentic_data = message.metadata.authentic_data;
+        let lower = |record: &Record| {
+            let mut record = record.clone();
+            if record.name == self.name {
+                // Without the letters by chance.
+                record.name = self.name.to_lowercase();
+            }
+            record
+        };
+        kept.answers = message.answers.iter().map(lower).collect();
+        kept.authorities = message.authorities.iter().map(lower).collect();
+        let lives = kept.all_sections().map(|it| it.ttl);
+        let missing = kept.answers.is_empty();
+        let most = if missing { MISSING_MAX_S } else { LIFE_MAX_S };
+        Body {
+            outcome: Outcome::Message,
+            life_s: lives.min().unwrap_or(MISSING_S).min(most),
+            records: vec![kept.to_vec().unwrap_or_default()],
+        }
+    }
 }
 
 /// For how long nothing is known of a name, as its zone says (RFC 2308 section 5).
@@ -349,23 +374,6 @@ fn data(data: &RData) -> Option<Vec<u8>> {
     data.emit(&mut encoder).ok()?;
     drop(encoder);
     Some(octets)
-}
-
-/// A message for who verifies: as it is, without its number and what is nobody's business.
-fn whole(message: &Message) -> Body {
-    let mut kept = Message::response(0, OpCode::Query);
-    kept.metadata.response_code = message.metadata.response_code;
-    kept.metadata.authentic_data = message.metadata.authentic_data;
-    kept.answers.clone_from(&message.answers);
-    kept.authorities.clone_from(&message.authorities);
-    let lives = kept.all_sections().map(|it| it.ttl);
-    let missing = kept.answers.is_empty();
-    let most = if missing { MISSING_MAX_S } else { LIFE_MAX_S };
-    Body {
-        outcome: Outcome::Message,
-        life_s: lives.min().unwrap_or(MISSING_S).min(most),
-        records: vec![kept.to_vec().unwrap_or_default()],
-    }
 }
 
 /// Why a resolver says nothing, as far as it tells.

@@ -284,6 +284,7 @@ fn whoever_verifies_gets_the_whole_message() {
     assert!(reply.metadata.authentic_data);
     let lives: Vec<u32> = reply.answers.iter().map(|it| it.ttl).collect();
     assert_eq!(lives, [50, 60]);
+    assert!(reply.answers[0].name.eq_case(&name("www.a.example.")));
     assert!(reply.edns.unwrap().flags().dnssec_ok);
 }
 

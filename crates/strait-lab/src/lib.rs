@@ -141,7 +141,7 @@ impl Lab {
     /// or the user has asked to stop. Nothing is left then.
     pub fn set_up(loaded: &Loaded, options: &LabOptions, stop: &Stop) -> Result<Self, LabError> {
         let topology = Topology::new(loaded);
-        let cast = programs::cast(loaded, &topology)?;
+        let cast = programs::cast(loaded, &topology, &options.variant)?;
         if !Uid::effective().is_root() {
             let error = Error::invalid("make network namespaces", "this needs root");
             return Err(error.with_remedy("run it as root, with sudo").into());

@@ -20,6 +20,7 @@
 //! [`sweep`] makes one scenario many.
 
 mod check;
+mod dns;
 mod echo;
 mod link;
 mod load;
@@ -45,6 +46,7 @@ use strait_traffic::TrafficConfig;
 
 use crate::sweep::AxisConfig;
 
+pub use dns::with_resolver;
 pub use echo::echo_service;
 pub use link::load_link;
 pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode, load_node};

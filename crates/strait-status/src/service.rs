@@ -154,12 +154,10 @@ described! {
         unserved: u64 = stats.unserved => counter("dns_unserved");
         /// Questions to resolvers
         resolved: u64 = stats.resolved => counter("dns_resolved").head("resolved");
-        /// Questions that resolvers left without an answer
-        timeouts: u64 = stats.timeouts => counter("dns_timeouts");
+        /// Questions that resolvers left without an answer, or with one too long for a datagram
+        unanswered: u64 = stats.unanswered => counter("dns_unanswered");
         /// Answers that weren't a resolver's to what it had been asked
         forged: u64 = stats.forged => counter("dns_forged");
-        /// Answers too long for a datagram
-        truncated: u64 = stats.truncated => counter("dns_truncated");
     }
 }
 

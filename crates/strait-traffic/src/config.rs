@@ -357,11 +357,17 @@ pub struct LookUps {
     pub waits: Vec<Duration>,
     /// How many names there are, in turn; each question is for another one if not said.
     pub names: Option<u64>,
-    /// For how long answers hold, in seconds; not at all if not said.
-    pub life_s: u32,
 }
 
 impl LookUps {
+    /// Resolvers of hosts, and how long each of their tries waits, in milliseconds: glibc's, musl's,
+    /// and that of Windows with one server.
+    pub const RESOLVERS: [(&str, &[u64]); 3] = [
+        ("linux", &[5000, 5000]),
+        ("musl", &[2500, 2500]),
+        ("windows", &[1000, 1000, 2000, 4000, 2000]),
+    ];
+
     /// The number of the name that a question is for.
     pub fn name(&self, sequence: u64) -> u64 {
         sequence
@@ -460,6 +466,9 @@ mod tests {
         assert!(text("kind = \"echo\"\nrate = \"1 bit/s\"").contains("`rate`"));
         assert!(text("kind = \"page\"\nendpoint = \"tahoe\"").contains("linux-cubic"));
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));
+        assert!(text("kind = \"dns\"\nendpoint = \"linux-cubic\"").contains("`musl`"));
+        assert!(text("kind = \"dns\"\nobjects = 0").contains("`objects`"));
+        assert!(read("kind = \"dns\"\nendpoint = \"windows\"\nobjects = 4").is_ok());
         assert!(read("kind = \"fax\"").is_err());
         assert!(read("kind = \"ping\"\nfamily = 5").is_err());
         assert!(read("kind = \"ping\"\npayloads = 5").is_err());

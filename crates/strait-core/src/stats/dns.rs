@@ -49,12 +49,10 @@ pub struct DnsStats {
     pub unserved: u64,
     /// Questions to resolvers.
     pub resolved: u64,
-    /// Those that a resolver left without an answer.
-    pub timeouts: u64,
+    /// Those that a resolver left without an answer, or with one that was too long for a datagram.
+    pub unanswered: u64,
     /// Answers that weren't a resolver's to what it had been asked.
     pub forged: u64,
-    /// Answers that were too long for a datagram.
-    pub truncated: u64,
 }
 
 impl DnsStats {
@@ -83,8 +81,7 @@ impl DnsStats {
         self.served_again += other.served_again;
         self.unserved += other.unserved;
         self.resolved += other.resolved;
-        self.timeouts += other.timeouts;
+        self.unanswered += other.unanswered;
         self.forged += other.forged;
-        self.truncated += other.truncated;
     }
 }

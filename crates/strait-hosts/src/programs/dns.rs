@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use strait_core::{Duration, Instant};
-use strait_traffic::{FlowLog, LookUps, dns_name, widen};
+use strait_traffic::{DNS_LIFE_S, FlowLog, LookUps, dns_name, widen};
 
 use super::Span;
 use crate::host::{Application, Event, Stack};
@@ -32,9 +32,8 @@ fn question(sequence: u64, name: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&ADDRESS);
 }
 
-/// The answer to a question, for so many seconds; nothing to what is none. Names have nothing but
-/// an IPv4 address.
-fn answer(question: &[u8], life_s: u32, out: &mut Vec<u8>) -> bool {
+/// The answer to a question; nothing to what is none. Names have nothing but an IPv4 address.
+fn answer(question: &[u8], out: &mut Vec<u8>) -> bool {
     let Some((header, asked)) = question.split_first_chunk::<HEADER_OCTETS>() else {
         return false;
     };
@@ -54,7 +53,7 @@ fn answer(question: &[u8], life_s: u32, out: &mut Vec<u8>) -> bool {
     if known == 1 {
         // The name as in the question; A, IN.
         out.extend_from_slice(&[0xc0, HEADER_OCTETS as u8, 0, 1, 0, 1]);
-        out.extend_from_slice(&life_s.to_be_bytes());
+        out.extend_from_slice(&DNS_LIFE_S.to_be_bytes());
         out.extend_from_slice(&[0, 4]);
         out.extend_from_slice(&HOST);
     }
@@ -208,8 +207,6 @@ pub(super) struct NameServer {
     pub(super) log: FlowLog,
     pub(super) own: SocketAddr,
     pub(super) dscp: u8,
-    /// For how many seconds its answers hold.
-    pub(super) life_s: u32,
 }
 
 impl Application for NameServer {
@@ -219,7 +216,7 @@ impl Application for NameServer {
         };
         self.log.count("questions");
         let mut told = stack.buffer();
-        if answer(payload, self.life_s, &mut told) {
+        if answer(payload, &mut told) {
             stack.send_udp(now, self.own, from, self.dscp, &told);
         } else {
             self.log.count("unusable");
@@ -248,14 +245,14 @@ mod tests {
         let head = [0, 7, 0x01, 0x20, 0, 1, 0, 0, 0, 0, 0, 0];
         assert_eq!(asked, [&head[..], name].concat());
         let mut said = Vec::new();
-        assert!(answer(&asked, 0, &mut said));
+        assert!(answer(&asked, &mut said));
         let head = [0, 7, 0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
-        let record = b"\xc0\x0c\0\x01\0\x01\0\0\0\0\0\x04\xc0\0\x02\x01";
+        let record = b"\xc0\x0c\0\x01\0\x01\0\0\x02\x58\0\x04\xc0\0\x02\x01";
         assert_eq!(said, [&head[..], name, record].concat());
         assert_eq!(told(&asked, &said), Some(Told::Address));
         // Answers, and what is cut short, get none.
         let mut none = Vec::new();
-        assert!(!answer(&said, 0, &mut none) && !answer(&asked[..11], 0, &mut none));
+        assert!(!answer(&said, &mut none) && !answer(&asked[..11], &mut none));
         assert!(none.is_empty());
     }
 
@@ -268,13 +265,13 @@ mod tests {
         // Extended DNS with 4096 octets.
         asked.extend_from_slice(&[0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0]);
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        assert!(answer(&asked, 60, &mut with) && answer(&of_address, 60, &mut without));
+        assert!(answer(&asked, &mut with) && answer(&of_address, &mut without));
         assert_eq!(with, without);
         let kind = of_address.len() - 3;
         let mut other = of_address;
         other[kind] = 28;
         let mut none = Vec::new();
-        assert!(answer(&other, 60, &mut none));
+        assert!(answer(&other, &mut none));
         assert_eq!((none[7], none.len()), (0, other.len()));
     }
 

@@ -361,7 +361,6 @@ impl Job<'_> {
         let asked = manner
             .resolver
             .map_or(far, |ip| SocketAddr::new(ip, DNS_PORT));
-        let life_s = manner.life_s;
         let lookups = Lookups {
             log: self.log(Side::From),
             ends: (near, asked),
@@ -377,7 +376,6 @@ impl Job<'_> {
             log: self.log(Side::To),
             own: far,
             dscp: self.config.dscp.number(),
-            life_s,
         };
         let mut bound = [true; 2];
         self.from.install(|stack| {

@@ -4,7 +4,9 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
-use strait_traffic::{DNS_PORT, DNS_ZONE, FlowLog, LookUps, Side, Traffic, dns_name, report};
+use strait_traffic::{
+    DNS_LIFE_S, DNS_PORT, DNS_ZONE, FlowLog, LookUps, Side, Traffic, dns_name, report,
+};
 
 use super::{Collected, Flow, Origin, Program};
 use crate::ground::net::is_bound;
@@ -37,7 +39,7 @@ impl Dig {
             .any(|wait| wait.as_secs_f64() % 1.0 != 0.0)
             || manner.waits.windows(2).any(|pair| pair[0] != pair[1])
         {
-            return Err(flow.wrong("dig waits for whole seconds, the same in each try: `waits`"));
+            return Err(flow.wrong("dig waits for whole seconds, the same in each try: `endpoint`"));
         }
         if flow.traffic_class() != 0 {
             return Err(flow.wrong("dig marks nothing: leave `dscp` away"));
@@ -95,7 +97,7 @@ impl Program for Dig {
         command.arg(format!("--port={DNS_PORT}"));
         command.arg(format!("--listen-address={}", flow.address(1)));
         command.arg(format!("--address=/{DNS_ZONE}/192.0.2.1"));
-        command.arg(format!("--local-ttl={}", self.manner.life_s));
+        command.arg(format!("--local-ttl={DNS_LIFE_S}"));
         let name = format!("{}-server", flow.config.name);
         self.server = Some(stage.start(flow.host(stage, 1), &name, command)?);
         Ok(())
@@ -111,7 +113,7 @@ impl Program for Dig {
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, _: Origin) -> Result<(), LabError> {
         let patience_s = stage.duration.as_secs().max(1);
         let mut command = Command::new("sh");
-        let asked = self.manner.resolver.unwrap_or(flow.address(1));
+        let asked = self.manner.resolver.unwrap_or_else(|| flow.address(1));
         let orders = self.orders(&asked.to_string(), patience_s);
         command.args(["-c", &orders]);
         let name = &flow.config.name;

@@ -1,7 +1,6 @@
 //! The keys of `[[traffic]]`, and what they become.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
@@ -94,13 +93,14 @@ pub struct TrafficKeys {
     /// pair: mean pause between two groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Time>,
-    /// page: objects, the first being the root.
+    /// page: objects, the first being the root. dns: names, asked for in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u32>,
     /// page: connections at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
-    /// tcp, page: profile of the simulated TCP endpoints.
+    /// tcp, page: profile of the simulated TCP endpoints. dns: whose resolver asks, and so when it
+    /// asks again and gives up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// tcp, page: octets of each endpoint's send and receive buffer.
@@ -119,18 +119,6 @@ pub struct TrafficKeys {
     /// of its message. Those that aren't here are read from their files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Vec<(u64, u32)>>,
-    /// dns: who is asked, if not `to`, which has the names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resolver: Option<IpAddr>,
-    /// dns: how long each try waits for an answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits: Option<Vec<Time>>,
-    /// dns: how many names there are, asked for in turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub names: Option<u64>,
-    /// dns: how long answers hold.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub life: Option<Time>,
     /// echo with `octets`: the connection has TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<CallerTls>,
@@ -180,10 +168,6 @@ impl TrafficKeys {
             script: None,
             script_text: None,
             captures: BTreeMap::new(),
-            resolver: None,
-            waits: None,
-            names: None,
-            life: None,
             tls: None,
         }
     }
@@ -245,26 +229,22 @@ impl TrafficKeys {
     }
 
     fn look_ups(&self) -> Result<LookUps, KeyError> {
-        let waits: Vec<Duration> = self.waits.iter().flatten().map(|time| time.0).collect();
-        let short = |wait: &Duration| *wait < Duration::from_millis(1);
-        if waits.len() > 16 || waits.iter().any(short) {
-            return Err(self.bounds("waits", "16 times at most, each 1 ms at least"));
+        let names = self.objects;
+        if names.is_some_and(|names| !(1..=100_000).contains(&names)) {
+            return Err(self.bounds("objects", "1 to 100000"));
         }
-        if self
-            .names
-            .is_some_and(|names| !(1..=100_000).contains(&names))
-        {
-            return Err(self.bounds("names", "1 to 100000"));
-        }
-        let life_s = self.life.map_or(0, |life| life.0.as_secs());
-        if life_s > 604_800 {
-            return Err(self.bounds("life", "a week at most"));
-        }
+        let waits = match self.endpoint.as_deref() {
+            None => &[],
+            Some(word) => {
+                let known = LookUps::RESOLVERS.iter().find(|(name, _)| *name == word);
+                let wrong = || self.bounds("endpoint", "`linux`, `musl` or `windows`");
+                known.ok_or_else(wrong)?.1
+            }
+        };
         Ok(LookUps {
-            resolver: self.resolver,
-            waits,
-            names: self.names,
-            life_s: life_s as u32,
+            resolver: None,
+            waits: waits.iter().map(|ms| Duration::from_millis(*ms)).collect(),
+            names: names.map(u64::from),
         })
     }
 
@@ -326,10 +306,11 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 30] {
+    fn particular(&self) -> [KindKey<Kind>; 26] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo];
+        const ENDPOINTS: &[Kind] = &[Tcp, Page, Mgen, Echo, Dns];
         [
             KindKey::new("stop", self.stop.is_some(), ENDS),
             KindKey::new(
@@ -356,18 +337,14 @@ impl TrafficKeys {
             KindKey::new("train", self.train.is_some(), &[Pair]),
             KindKey::new("trains", self.trains.is_some(), &[Pair]),
             KindKey::new("pause", self.pause.is_some(), &[Pair]),
-            KindKey::new("objects", self.objects.is_some(), &[Page]),
+            KindKey::new("objects", self.objects.is_some(), &[Page, Dns]),
             KindKey::new("connections", self.connections.is_some(), &[Page]),
-            KindKey::new("endpoint", self.endpoint.is_some(), TCP),
+            KindKey::new("endpoint", self.endpoint.is_some(), ENDPOINTS),
             KindKey::new("buffer", self.buffer.is_some(), TCP),
             KindKey::new("mtu", self.mtu.is_some(), TCP),
             KindKey::new("script", self.script.is_some(), &[Mgen]),
             KindKey::new("script_text", self.script_text.is_some(), &[Mgen]),
             KindKey::new("captures", !self.captures.is_empty(), &[Mgen]),
-            KindKey::new("resolver", self.resolver.is_some(), &[Dns]),
-            KindKey::new("waits", self.waits.is_some(), &[Dns]),
-            KindKey::new("names", self.names.is_some(), &[Dns]),
-            KindKey::new("life", self.life.is_some(), &[Dns]),
             KindKey::new("tls", self.tls.is_some(), &[Echo]),
         ]
     }

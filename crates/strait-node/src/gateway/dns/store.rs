@@ -1,5 +1,5 @@
-//! Where what the DNS proxy knows is kept: one value, to which is appended, and which is written anew
-//! when it is twice as long as what is known.
+//! Where what the DNS proxy knows is kept: one value, to which is appended, and which is written
+//! anew when it is twice as long as what may be known.
 
 use alloc::vec;
 use alloc::vec::Vec;
