@@ -1,7 +1,7 @@
 //! What is known of names, within limits of entries and octets.
 //!
-//! What is asked for again is kept before what was asked for once: names by chance, however
-//! many, push out each other and nothing else. What has outlived its life is stale, and kept for as long
+//! What is asked for again is kept before what was asked for once: names by chance, however many,
+//! push out each other and nothing else. What has outlived its life is stale, and kept for as long
 //! as that may be told (RFC 8767).
 
 use alloc::collections::BTreeMap;

@@ -360,8 +360,8 @@ pub struct LookUps {
 }
 
 impl LookUps {
-    /// Resolvers of hosts, and how long each of their tries waits, in milliseconds: glibc's, musl's,
-    /// and that of Windows with one server.
+    /// Resolvers of hosts, and how long each of their tries waits, in milliseconds: glibc's,
+    /// musl's, and that of Windows with one server.
     pub const RESOLVERS: [(&str, &[u64]); 3] = [
         ("linux", &[5000, 5000]),
         ("musl", &[2500, 2500]),
