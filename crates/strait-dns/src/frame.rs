@@ -10,7 +10,7 @@
 //!
 //! A: an answer. V: whoever asks verifies, and gets whole messages. U: without being checked before
 //! (CD of RFC 4035). 4, 6 and H: IPv4 addresses, IPv6 addresses, HTTPS, each or all. O: another
-//! type, alone. A question ends with its [name](crate::name); an answer has a
+//! type, alone. A question ends with its [name]; an answer has a
 //! [body](crate::body) for each type in this order, and no name: its id says of which question.
 
 use alloc::vec::Vec;
