@@ -1,6 +1,7 @@
 //! What the fuzz targets do with their octets: plain functions, so that a finding can be repeated
 //! with any compiler. Each panics where the code under test breaks a promise.
 
+pub mod dns;
 pub mod ethernet;
 pub mod gateway;
 pub mod hbh;
@@ -21,8 +22,9 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 29] = [
+pub const TARGETS: [Target; 30] = [
     ("analyse", wire::analyse),
+    ("dns", dns::dns),
     ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
     ("gateway_pair", pair::gateway_pair),

@@ -30,6 +30,7 @@ pub fn of(target: &str) -> Vec<Seed> {
         "repairs" => vec![("pieces".into(), numbered_pieces())],
         "hbh" => vec![("orders".into(), crate::hbh::orders())],
         "s5066" => vec![("exchange".into(), crate::s5066::exchange())],
+        "dns" => vec![("exchange".into(), crate::dns::exchange())],
         "proxy_session" => vec![("exchange".into(), crate::proxy::exchange())],
         "sis" => vec![("exchange".into(), crate::sis::exchange())],
         "modem_port" => vec![("exchange".into(), crate::modem_port::exchange())],

@@ -14,9 +14,11 @@ use crate::stream_ledger::StreamLedger;
 use crate::time::{Duration, nanos};
 use crate::tls::TlsFault;
 
+mod dns;
 mod hf;
 mod proxy;
 
+pub use self::dns::DnsStats;
 pub use self::hf::{
     AccessStats, ClientStats, HfClientStats, HfCounts, HfLink, HfPeer, HfRate, HfStats, PRIORITIES,
 };
@@ -540,6 +542,8 @@ pub struct Stats {
     pub echo: Option<EchoStats>,
     /// Its TCP proxy, if it has one.
     pub proxy: Option<ProxyStats>,
+    /// Its DNS proxy, if it has one.
+    pub dns: Option<DnsStats>,
     /// What its host reaches by it, if its node file says anything of that.
     pub led: Option<LedStats>,
 }

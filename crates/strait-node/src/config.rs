@@ -26,6 +26,7 @@ use crate::gateway::GROWTH_OCTETS_MAX;
 mod address;
 mod compression;
 mod dictionary;
+mod dns;
 mod echo;
 mod framing;
 mod hf;
@@ -46,6 +47,7 @@ pub use self::compression::{
     Checksums, Compression, ContextConfig, DoubtConfig, PayloadCompression,
 };
 pub use self::dictionary::OwnDictionary;
+pub use self::dns::{DnsConfig, DnsPartnerConfig};
 pub use self::echo::{EchoConfig, EchoRefusal};
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, HfStrangers, ProbeConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};
@@ -99,6 +101,9 @@ pub struct NodeConfig {
     /// A TCP proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyConfig>,
+    /// A DNS proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<DnsConfig>,
     /// What streams of services are secured by, by the names that services have for it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tls: BTreeMap<String, TlsConfig>,
@@ -377,6 +382,9 @@ impl NodeConfig {
         if let Some(proxy) = &self.proxy {
             proxy.validate(&self.host)?;
         }
+        if let Some(dns) = &self.dns {
+            dns.validate(&self.host, self.proxy())?;
+        }
         if self.ports.len() > Self::PORTS_MAX {
             return Err(invalid(
                 "[[port]]",
@@ -413,12 +421,18 @@ impl NodeConfig {
         self.proxy.as_ref().filter(|proxy| proxy.enabled)
     }
 
+    /// Its DNS proxy, where that is to be.
+    pub fn dns(&self) -> Option<&DnsConfig> {
+        self.dns.as_ref().filter(|dns| dns.enabled)
+    }
+
     /// Whether it has sockets of its own: for services, for clients of a station, or as a client of
     /// somebody else's.
     pub fn has_sockets(&self) -> bool {
         let serves = |port: &PortConfig| port.hf().is_some_and(|hf| hf.sis.is_some());
         let has = |port: &PortConfig| serves(port) || port.kind.plug() == Plug::Sockets;
-        self.echo.is_some() || self.proxy().is_some() || self.ports.iter().any(has)
+        let services = self.echo.is_some() || self.proxy().is_some() || self.dns().is_some();
+        services || self.ports.iter().any(has)
     }
 
     /// Whether all that comes from the host side, and has no route back there, goes to the only

@@ -88,6 +88,8 @@ pub fn status_text(status: &Snapshot) -> String {
         "",
         &counter_table("proxy", &["sessions with"], sessions),
     );
+    let dns = status.dns.iter().map(|dns| (vec!["partners".into()], dns));
+    append(&mut text, "", &counter_table("dns", &["names by"], dns));
     let led = status.led.iter().map(|led| (vec!["routes".into()], led));
     append(&mut text, "", &counter_table("led", &["the host's"], led));
     append(&mut text, "", &local_table(&status.local));

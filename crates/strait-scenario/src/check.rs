@@ -704,7 +704,10 @@ fn metrics(loaded: &Loaded) -> Vec<String> {
     });
     let of_nodes = loaded.nodes.iter().flat_map(|node| {
         let name = &node.name;
-        ["chatter", "answered", "repeated"].map(|metric| format!("{name}.{metric}"))
+        let kept = ["chatter", "answered", "repeated"].into_iter();
+        let dns = ["dns_asked", "dns_served"].into_iter();
+        let words = kept.chain(dns.filter(|_| node.config.dns().is_some()));
+        words.map(move |metric| format!("{name}.{metric}"))
     });
     let of_parts = of_links.chain(of_ports).chain(of_nodes);
     of_traffic.chain(of_parts).collect()

@@ -20,6 +20,7 @@
 //! [`sweep`] makes one scenario many.
 
 mod check;
+mod dns;
 mod echo;
 mod link;
 mod load;
@@ -45,6 +46,7 @@ use strait_traffic::TrafficConfig;
 
 use crate::sweep::AxisConfig;
 
+pub use dns::with_resolver;
 pub use echo::echo_service;
 pub use link::load_link;
 pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode, load_node};
@@ -326,9 +328,10 @@ pub fn unit_of(metric: &str) -> &'static str {
     }
 }
 
-/// What a gateway kept off its links, and octets that it sent, as metrics `NODE.WORD`: those that a
-/// scenario asks for, and of the words without a port also what isn't zero. A word is `chatter`,
-/// `answered`, `repeated` or `PORT.octets_out`.
+/// What a gateway kept off its links, the names that its DNS proxy asked a partner for and looked
+/// up for one, and octets that it sent, as metrics `NODE.WORD`: those that a scenario asks for, and
+/// of the words without a port also what isn't zero. A word is `chatter`, `answered`, `repeated`,
+/// `dns_asked`, `dns_served` or `PORT.octets_out`.
 pub fn local_metrics<'a>(
     scenario: &'a Scenario,
     node: &'a Snapshot,
@@ -338,14 +341,20 @@ pub fn local_metrics<'a>(
         let packets: u64 = those.map(|(_, _, volume)| volume.packets).sum();
         (word.to_owned(), packets)
     });
+    let dns = node.dns.iter();
+    let asked = dns.flat_map(|dns| [("dns_asked", dns.asked), ("dns_served", dns.served)]);
+    let asked = asked.map(|(word, count)| (word.to_owned(), count));
     let ports = node.ports.iter();
     let octets = ports.map(|port| (format!("{}.octets_out", port.name), port.octets_out));
-    octets.chain(kept).filter_map(move |(word, count)| {
-        let name = format!("{}.{word}", node.node);
-        let mut expected = scenario.expectations.iter();
-        let wanted = (count > 0 && !word.contains('.')) || expected.any(|it| it.metric == name);
-        wanted.then_some((name, count as f64))
-    })
+    octets
+        .chain(kept)
+        .chain(asked)
+        .filter_map(move |(word, count)| {
+            let name = format!("{}.{word}", node.node);
+            let mut expected = scenario.expectations.iter();
+            let wanted = (count > 0 && !word.contains('.')) || expected.any(|it| it.metric == name);
+            wanted.then_some((name, count as f64))
+        })
 }
 
 /// Where a scenario runs.

@@ -149,7 +149,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
     built.join(loaded)?;
     built.wrap(loaded, &packing);
     built.set_repeats(loaded, variant)?;
-    built.install(loaded, seed)?;
+    built.install(loaded, variant, seed)?;
     for fault in &loaded.scenario.faults {
         built.break_down(loaded, fault);
     }
@@ -702,8 +702,9 @@ impl Built {
         Ok(())
     }
 
-    fn install(&mut self, loaded: &Loaded, seed: u64) -> Result<(), BuildError> {
+    fn install(&mut self, loaded: &Loaded, variant: &str, seed: u64) -> Result<(), BuildError> {
         for (index, config) in self.traffic.iter().enumerate() {
+            let config = &*strait_scenario::with_resolver(loaded, variant, config);
             let wrong = |message: String| BuildError::Ends {
                 traffic: config.name.clone(),
                 message,

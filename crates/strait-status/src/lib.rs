@@ -33,7 +33,7 @@ pub use hf::{Access, Clients, Link, Rate, Station};
 pub use node::{Class, JournalStatus, Late, Local, Packets, Tap, Volume};
 pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Urgent};
 pub use prometheus::metrics;
-pub use service::{Echo, Led, Proxy, Streams};
+pub use service::{Dns, Echo, Led, Proxy, Streams};
 
 /// How long line parts of delays are known: a node can't see when octets arrive.
 const LINE: &str = "predicted";
@@ -66,6 +66,9 @@ pub struct Snapshot {
     /// Its TCP proxy; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
+    /// Its DNS proxy; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dns: Option<Dns>,
     /// What its host reaches by it; absent where its node file says nothing of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub led: Option<Led>,
@@ -102,6 +105,7 @@ impl Snapshot {
             timers: Late::default(),
             echo: stats.echo.as_ref().map(Echo::new),
             proxy: stats.proxy.as_ref().map(Proxy::new),
+            dns: stats.dns.as_ref().map(Dns::new),
             led: stats.led.as_ref().map(Led::new),
             taps: Vec::new(),
             journal: None,

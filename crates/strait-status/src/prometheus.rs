@@ -38,6 +38,8 @@ pub fn metrics(snapshot: &Snapshot) -> String {
             .map(|proxy| (Vec::new(), proxy))
             .collect::<Vec<_>>(),
     );
+    let dns = snapshot.dns.iter().map(|dns| (Vec::new(), dns));
+    family(&mut text, &dns.collect::<Vec<_>>());
     let streams = echo.iter().map(|(_, echo)| ("echo", &echo.streams));
     let streams = streams.chain(proxy.map(|proxy| ("proxy", &proxy.streams)));
     let streams = streams.map(|(owner, it)| (Vec::from([("owner", owner.into())]), it));

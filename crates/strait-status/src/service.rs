@@ -1,6 +1,6 @@
 //! What services of a node count, and what became of the octets of their streams.
 
-use strait_core::stats::{EchoStats, LedStats, ProxyRefusal, ProxyStats, TlsStats};
+use strait_core::stats::{DnsStats, EchoStats, LedStats, ProxyRefusal, ProxyStats, TlsStats};
 use strait_core::stream_ledger::{ResetCause, StreamLedger};
 use strait_core::tls::TlsFault;
 
@@ -104,6 +104,62 @@ described! {
         strangers: u64 = stats.sessions.strangers => counter("proxy_strangers");
         /// How often a partner began anew
         restarts: u64 = stats.sessions.restarts => counter("proxy_restarts").head("restarts");
+    }
+}
+
+described! {
+    /// A DNS proxy.
+    pub struct Dns from stats: &DnsStats {
+        /// Questions of clients
+        questions: u64 = stats.questions => counter("dns_questions").head("questions");
+        /// Questions answered from the cache
+        hits: u64 = stats.hits => counter("dns_hits").head("known");
+        /// Questions answered by what had outlived its life
+        stale: u64 = stats.stale => counter("dns_stale").head("stale");
+        /// Questions that were crossing a link already
+        joined: u64 = stats.joined => counter("dns_joined").head("joined");
+        /// Questions that their clients repeated
+        repeats: u64 = stats.repeats => counter("dns_repeats").head("repeats");
+        /// Answers that say that none came in time
+        late: u64 = stats.late => counter("dns_late").head("late");
+        /// Questions not taken, as too much waited
+        full: u64 = stats.full => counter("dns_full");
+        /// Messages of clients that may not ask
+        refused: u64 = stats.refused => counter("dns_refused").head("refused");
+        /// Messages and frames that weren't any
+        malformed: u64 = stats.malformed => counter("dns_malformed");
+        /// Questions sent across links
+        asked: u64 = stats.asked => counter("dns_asked").head("asked");
+        /// Questions sent across links again
+        asked_again: u64 = stats.asked_again => counter("dns_asked_again").head("again");
+        /// Questions given up without an answer
+        lost: u64 = stats.lost => counter("dns_lost").head("lost");
+        /// Answers of partners
+        answered: u64 = stats.answered => counter("dns_answered").head("answered");
+        /// Answers of partners to what wasn't asked
+        unasked: u64 = stats.unasked => counter("dns_unasked");
+        /// Octets given to links, without headers of IP and UDP
+        octets_out: u64 = stats.octets_out => counter("dns_octets_out").head("octets out");
+        /// Octets that came by links
+        octets_in: u64 = stats.octets_in => counter("dns_octets_in").head("octets in");
+        /// Names and types in the cache
+        known: u64 = stats.known => gauge("dns_known").head("cached");
+        /// Octets of the cache
+        known_octets: u64 = stats.known_octets => gauge("dns_known_octets");
+        /// Names and types that left the cache for want of room
+        evicted: u64 = stats.evicted => counter("dns_evicted").head("evicted");
+        /// Questions of partners
+        served: u64 = stats.served => counter("dns_served").head("served");
+        /// Questions that partners sent again
+        served_again: u64 = stats.served_again => counter("dns_served_again");
+        /// Questions of partners not taken
+        unserved: u64 = stats.unserved => counter("dns_unserved");
+        /// Questions to resolvers
+        resolved: u64 = stats.resolved => counter("dns_resolved").head("resolved");
+        /// Questions that resolvers left without an answer, or with one too long for a datagram
+        unanswered: u64 = stats.unanswered => counter("dns_unanswered");
+        /// Answers that weren't a resolver's to what it had been asked
+        forged: u64 = stats.forged => counter("dns_forged");
     }
 }
 

@@ -5,8 +5,8 @@ use strait_core::delay::DelayPart;
 use strait_core::fate::DropCause;
 use strait_core::rate::LineRate;
 use strait_core::stats::{
-    ClassStats, EchoStats, HfCounts, HfLink, HfPeer, HfStats, LedStats, NeighbourStats, PortStats,
-    ProxyRefusal, ProxyStats, Stats,
+    ClassStats, DnsStats, EchoStats, HfCounts, HfLink, HfPeer, HfStats, LedStats, NeighbourStats,
+    PortStats, ProxyRefusal, ProxyStats, Stats,
 };
 use strait_core::stream_ledger::ResetCause;
 use strait_core::time::Instant;
@@ -73,6 +73,11 @@ fn stats() -> Stats {
     proxy.refuse(ProxyRefusal::NotAllowed);
     (proxy.sessions.repaired, proxy.sessions.streams.opened) = (6, 4);
     stats.proxy = Some(proxy);
+    stats.dns = Some(DnsStats {
+        asked: 7,
+        known: 5,
+        ..DnsStats::default()
+    });
     stats.led = Some(LedStats {
         wanted: 3,
         there: 2,
@@ -118,6 +123,8 @@ fn every_counter_has_its_line() {
         "strait_hf_queued{port=\"line \\\"1\\\"\",priority=\"15\"} 0",
         "strait_hf_access_bound{port=\"line \\\"1\\\"\",sap=\"0\"} 0",
         "strait_proxy_partners_known 1",
+        "strait_dns_asked_total 7",
+        "strait_dns_known 5",
         "strait_proxy_repaired_total 6",
         "strait_proxy_refused_total{cause=\"not-allowed\"} 1",
         "strait_streams_open{owner=\"proxy\"} 4",
@@ -197,6 +204,7 @@ fn each_counter_is_described() {
     undescribed::<Streams>(&[]);
     undescribed::<Echo>(&[]);
     undescribed::<Proxy>(&[]);
+    undescribed::<Dns>(&[]);
     undescribed::<Volume>(&[]);
     undescribed::<Local>(&[]);
     undescribed::<Class>(&["delay_s"]);

@@ -52,6 +52,9 @@ pub const DNS_PORT: u16 = 53;
 /// The zone in which every name has an address, in the simulator and live.
 pub const DNS_ZONE: &str = "hf.example";
 
+/// How long a name's address holds, in seconds.
+pub const DNS_LIFE_S: u32 = 600;
+
 /// The name that look-up `sequence` asks for: each another one, so that nobody knows the answer
 /// from before. All have one length.
 pub fn dns_name(sequence: u64) -> String {

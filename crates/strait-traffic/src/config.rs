@@ -1,6 +1,7 @@
 //! `[[traffic]]` of a scenario.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -277,12 +278,14 @@ pub enum Traffic {
         /// How many; until the end if not said.
         count: Option<u64>,
     },
-    /// Questions for the addresses of names, each another one.
+    /// Questions for the addresses of names.
     Dns {
         /// Time between questions; 1 s if not said.
         period: Duration,
         /// How many; until the end if not said.
         count: Option<u64>,
+        /// Whom it asks, and how.
+        manner: LookUps,
     },
     /// One transfer.
     Tcp {
@@ -343,6 +346,34 @@ pub enum Traffic {
         /// How many; until the end if not said.
         count: Option<u64>,
     },
+}
+
+/// How names are looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LookUps {
+    /// Who is asked; the other host, which has the names, if not said.
+    pub resolver: Option<IpAddr>,
+    /// How long each try waits for an answer; there is one, which waits for ever, if none is said.
+    pub waits: Vec<Duration>,
+    /// How many names there are, in turn; each question is for another one if not said.
+    pub names: Option<u64>,
+}
+
+impl LookUps {
+    /// Resolvers of hosts, and how long each of their tries waits, in milliseconds: glibc's,
+    /// musl's, and that of Windows with one server.
+    pub const RESOLVERS: [(&str, &[u64]); 3] = [
+        ("linux", &[5000, 5000]),
+        ("musl", &[2500, 2500]),
+        ("windows", &[1000, 1000, 2000, 4000, 2000]),
+    ];
+
+    /// The number of the name that a question is for.
+    pub fn name(&self, sequence: u64) -> u64 {
+        sequence
+            .checked_rem(self.names.unwrap_or(0))
+            .unwrap_or(sequence)
+    }
 }
 
 /// A script as traffic of a scenario.
@@ -435,6 +466,9 @@ mod tests {
         assert!(text("kind = \"echo\"\nrate = \"1 bit/s\"").contains("`rate`"));
         assert!(text("kind = \"page\"\nendpoint = \"tahoe\"").contains("linux-cubic"));
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));
+        assert!(text("kind = \"dns\"\nendpoint = \"linux-cubic\"").contains("`musl`"));
+        assert!(text("kind = \"dns\"\nobjects = 0").contains("`objects`"));
+        assert!(read("kind = \"dns\"\nendpoint = \"windows\"\nobjects = 4").is_ok());
         assert!(read("kind = \"fax\"").is_err());
         assert!(read("kind = \"ping\"\nfamily = 5").is_err());
         assert!(read("kind = \"ping\"\npayloads = 5").is_err());

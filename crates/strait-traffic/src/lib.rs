@@ -19,11 +19,12 @@ pub mod pair;
 mod report;
 
 pub use self::agreed::{
-    DNS_PORT, DNS_ZONE, Ports, TcpOptions, association, chatter_round, dns_name, hello_interval_s,
-    object_octets,
+    DNS_LIFE_S, DNS_PORT, DNS_ZONE, Ports, TcpOptions, association, chatter_round, dns_name,
+    hello_interval_s, object_octets,
 };
 pub use self::config::{
-    CallerTls, Family, Kind, MgenTraffic, NewestTls, Traffic, TrafficConfig, TrafficKeys, Ways,
+    CallerTls, Family, Kind, LookUps, MgenTraffic, NewestTls, Traffic, TrafficConfig, TrafficKeys,
+    Ways,
 };
 pub use self::content::{
     Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong, place,

@@ -290,6 +290,21 @@ fn connections_pass_a_proxy_whose_partner_is_silent_live_as_in_virtual_time() {
 }
 
 #[test]
+fn names_are_looked_up_by_proxies_live_as_in_virtual_time() {
+    if !can_run("lab dns") {
+        return;
+    }
+    let told = compared("dns.toml");
+    told.expect_all(&[
+        "dns-proxied-loss",
+        "dns-proxied-first",
+        "dns-proxied-again",
+        "dns-crossed-once",
+        "lab-nothing-left",
+    ]);
+}
+
+#[test]
 fn clients_are_asked_about_live_as_in_virtual_time() {
     if !can_run("lab asked") {
         return;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{File, Finding, Tree, source};
 
 /// Folders that scenario files live in; beside them stand the scenarios that commands bring along.
-const SCENARIO_FOLDERS: [&str; 9] = [
+const SCENARIO_FOLDERS: [&str; 10] = [
+    "dns",
     "hf",
     "lab",
     "links",

@@ -1,9 +1,10 @@
 //! Look-ups of names, one question a datagram (RFC 1035), and a server that answers all of them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use strait_core::{Duration, Instant};
-use strait_traffic::{FlowLog, dns_name, widen};
+use strait_traffic::{DNS_LIFE_S, FlowLog, LookUps, dns_name, widen};
 
 use super::Span;
 use crate::host::{Application, Event, Stack};
@@ -14,20 +15,24 @@ const HEADER_OCTETS: usize = 12;
 /// Recursion is desired, and the answer may be of an authority's word: what `dig` says.
 const FLAGS: [u8; 2] = [0x01, 0x20];
 
+/// Type A, and class IN, of the root's end.
+const ADDRESS: [u8; 5] = [0, 0, 1, 0, 1];
+/// The address that every name has.
+const HOST: [u8; 4] = [192, 0, 2, 1];
+
 /// A question for the IPv4 address of a name.
-fn question(sequence: u64, out: &mut Vec<u8>) {
+fn question(sequence: u64, name: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&(sequence as u16).to_be_bytes());
     out.extend_from_slice(&FLAGS);
     out.extend_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
-    for label in dns_name(sequence).split('.') {
+    for label in dns_name(name).split('.') {
         out.push(label.len() as u8);
         out.extend_from_slice(label.as_bytes());
     }
-    // The root; type A, class IN.
-    out.extend_from_slice(&[0, 0, 1, 0, 1]);
+    out.extend_from_slice(&ADDRESS);
 }
 
-/// The answer to a question; nothing to what is none.
+/// The answer to a question; nothing to what is none. Names have nothing but an IPv4 address.
 fn answer(question: &[u8], out: &mut Vec<u8>) -> bool {
     let Some((header, asked)) = question.split_first_chunk::<HEADER_OCTETS>() else {
         return false;
@@ -35,17 +40,49 @@ fn answer(question: &[u8], out: &mut Vec<u8>) -> bool {
     if header[2] & 0x80 != 0 || header[4..6] != [0, 1] {
         return false;
     }
+    // Behind the question may be what is said of extended DNS, of which this server knows nothing.
+    let name = asked.iter().position(|octet| *octet == 0);
+    let Some(asked) = name.and_then(|end| asked.get(..end + ADDRESS.len())) else {
+        return false;
+    };
+    let known = u8::from(asked.ends_with(&ADDRESS));
     out.extend_from_slice(&header[..2]);
-    // An answer with authority, recursion desired and available; one question, one answer.
-    out.extend_from_slice(&[0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+    // An answer with authority, recursion desired and available; one question.
+    out.extend_from_slice(&[0x85, 0x80, 0, 1, 0, known, 0, 0, 0, 0]);
     out.extend_from_slice(asked);
-    // The name as in the question; A, IN, for no time, 192.0.2.1.
-    out.extend_from_slice(&[0xc0, HEADER_OCTETS as u8, 0, 1, 0, 1]);
-    out.extend_from_slice(&[0, 0, 0, 0, 0, 4, 192, 0, 2, 1]);
+    if known == 1 {
+        // The name as in the question; A, IN.
+        out.extend_from_slice(&[0xc0, HEADER_OCTETS as u8, 0, 1, 0, 1]);
+        out.extend_from_slice(&DNS_LIFE_S.to_be_bytes());
+        out.extend_from_slice(&[0, 4]);
+        out.extend_from_slice(&HOST);
+    }
     true
 }
 
-/// Asks at a fixed period.
+/// What an answer to a question says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Address,
+    /// That the server knows nothing (SERVFAIL).
+    Failure,
+}
+
+/// What `answer` says to `question`; `None` if it isn't its answer.
+fn told(question: &[u8], answer: &[u8]) -> Option<Told> {
+    let (asked, name) = question.split_at_checked(HEADER_OCTETS)?;
+    let (header, rest) = answer.split_at_checked(HEADER_OCTETS)?;
+    if header[..2] != asked[..2] || header[2] & 0x80 == 0 || !rest.starts_with(name) {
+        return None;
+    }
+    match header[3] & 0x0f {
+        0 if header[6..8] == [0, 1] && rest.ends_with(&HOST) => Some(Told::Address),
+        2 => Some(Told::Failure),
+        _ => None,
+    }
+}
+
+/// Asks at a fixed period, and again as its manner is.
 pub(super) struct Lookups {
     pub(super) log: FlowLog,
     pub(super) ends: (SocketAddr, SocketAddr),
@@ -54,6 +91,9 @@ pub(super) struct Lookups {
     pub(super) count: u64,
     pub(super) span: Span,
     pub(super) sent: u64,
+    pub(super) manner: LookUps,
+    /// Questions that are to be asked again: when, and how many tries there were.
+    pub(super) open: BTreeMap<u64, (Instant, usize)>,
 }
 
 impl Lookups {
@@ -62,29 +102,73 @@ impl Lookups {
         self.span.start + Duration::from_nanos(after_ns)
     }
 
-    fn send(&mut self, now: Instant, stack: &mut Stack) {
+    /// When the next new question is due, if there is one.
+    fn due(&self) -> Option<Instant> {
+        let next = self.next();
+        (self.sent < self.count && next < self.span.stop).then_some(next)
+    }
+
+    fn begin(&mut self, now: Instant, stack: &mut Stack) {
+        let sequence = self.sent;
+        self.sent += 1;
+        if let Some(octets) = self.ask(now, sequence, stack) {
+            self.log.sent(now, sequence, octets);
+        }
+        if let Some(wait) = self.manner.waits.first() {
+            self.open.insert(sequence, (now + *wait, 1));
+        }
+    }
+
+    /// Sends a question; its octets.
+    fn ask(&mut self, now: Instant, sequence: u64, stack: &mut Stack) -> Option<u32> {
         let mut payload = stack.buffer();
-        question(self.sent, &mut payload);
-        if stack.send_udp(now, self.ends.0, self.ends.1, self.dscp, &payload) {
-            self.log.sent(now, self.sent, payload.len() as u32);
-        } else {
+        question(sequence, self.manner.name(sequence), &mut payload);
+        let sent = stack.send_udp(now, self.ends.0, self.ends.1, self.dscp, &payload);
+        if !sent {
             self.log.count("not_sent");
         }
+        let octets = payload.len() as u32;
         stack.recycle(payload);
-        self.sent += 1;
+        sent.then_some(octets)
+    }
+
+    /// Asks again, or gives up.
+    fn try_again(&mut self, now: Instant, sequence: u64, stack: &mut Stack) {
+        let Some((_, tries)) = self.open.remove(&sequence) else {
+            return;
+        };
+        let Some(wait) = self.manner.waits.get(tries).copied() else {
+            return self.log.count("given_up");
+        };
+        self.open.insert(sequence, (now + wait, tries + 1));
+        self.log.count("asked_again");
+        self.ask(now, sequence, stack);
     }
 
     /// Takes an answer to one of the questions that can still be told apart.
-    fn receive(&mut self, now: Instant, from: SocketAddr, payload: &[u8]) {
+    fn receive(&mut self, now: Instant, from: SocketAddr, payload: &[u8], stack: &mut Stack) {
         let number = payload.first_chunk().map(|id| u16::from_be_bytes(*id));
         let sequence = number.map(|low| widen(self.sent, low.into(), 16));
-        let expected = sequence.filter(|sequence| {
-            let (mut asked, mut told) = (Vec::new(), Vec::new());
-            question(*sequence, &mut asked);
-            *sequence < self.sent && answer(&asked, &mut told) && told == payload
+        let sequence = sequence.filter(|it| *it < self.sent && from == self.ends.1);
+        let told = sequence.and_then(|sequence| {
+            let mut asked = Vec::new();
+            question(sequence, self.manner.name(sequence), &mut asked);
+            Some((sequence, told(&asked, payload)?))
         });
-        match expected.filter(|_| from == self.ends.1) {
-            Some(sequence) => self.log.received(now, sequence, payload.len() as u32),
+        let waits = !self.manner.waits.is_empty();
+        match told {
+            // Whoever has given up hears nothing any more.
+            Some((sequence, _)) if waits && !self.open.contains_key(&sequence) => {
+                self.log.count("late");
+            }
+            Some((sequence, Told::Address)) => {
+                self.open.remove(&sequence);
+                self.log.received(now, sequence, payload.len() as u32);
+            }
+            Some((sequence, Told::Failure)) => {
+                self.log.count("failed");
+                self.try_again(now, sequence, stack);
+            }
             None => self.log.count("unusable"),
         }
     }
@@ -93,15 +177,24 @@ impl Lookups {
 impl Application for Lookups {
     fn handle(&mut self, now: Instant, event: Event<'_>, stack: &mut Stack) {
         match event {
-            Event::Timeout if self.wake().is_some_and(|at| at <= now) => self.send(now, stack),
-            Event::Datagram { from, payload, .. } => self.receive(now, from, payload),
+            Event::Timeout => {
+                if self.due().is_some_and(|at| at <= now) {
+                    self.begin(now, stack);
+                }
+                let late = self.open.iter().filter(|(_, (at, _))| *at <= now);
+                let late: Vec<u64> = late.map(|(sequence, _)| *sequence).collect();
+                for sequence in late {
+                    self.try_again(now, sequence, stack);
+                }
+            }
+            Event::Datagram { from, payload, .. } => self.receive(now, from, payload, stack),
             _ => {}
         }
     }
 
     fn wake(&self) -> Option<Instant> {
-        let next = self.next();
-        (self.sent < self.count && next < self.span.stop).then_some(next)
+        let again = self.open.values().map(|(at, _)| *at);
+        again.chain(self.due()).min()
     }
 
     fn log(&self) -> &FlowLog {
@@ -121,6 +214,7 @@ impl Application for NameServer {
         let Event::Datagram { from, payload, .. } = event else {
             return;
         };
+        self.log.count("questions");
         let mut told = stack.buffer();
         if answer(payload, &mut told) {
             stack.send_udp(now, self.own, from, self.dscp, &told);
@@ -146,18 +240,52 @@ mod tests {
     #[test]
     fn question_and_answer_are_these_octets() {
         let mut asked = Vec::new();
-        question(7, &mut asked);
+        question(7, 7, &mut asked);
         let name = b"\x06n00007\x02hf\x07example\0\0\x01\0\x01";
         let head = [0, 7, 0x01, 0x20, 0, 1, 0, 0, 0, 0, 0, 0];
         assert_eq!(asked, [&head[..], name].concat());
-        let mut told = Vec::new();
-        assert!(answer(&asked, &mut told));
+        let mut said = Vec::new();
+        assert!(answer(&asked, &mut said));
         let head = [0, 7, 0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
-        let record = b"\xc0\x0c\0\x01\0\x01\0\0\0\0\0\x04\xc0\0\x02\x01";
-        assert_eq!(told, [&head[..], name, record].concat());
+        let record = b"\xc0\x0c\0\x01\0\x01\0\0\x02\x58\0\x04\xc0\0\x02\x01";
+        assert_eq!(said, [&head[..], name, record].concat());
+        assert_eq!(told(&asked, &said), Some(Told::Address));
         // Answers, and what is cut short, get none.
         let mut none = Vec::new();
-        assert!(!answer(&told, &mut none) && !answer(&asked[..11], &mut none));
+        assert!(!answer(&said, &mut none) && !answer(&asked[..11], &mut none));
         assert!(none.is_empty());
+    }
+
+    #[test]
+    fn what_is_behind_a_question_and_other_types_are_answered_without_a_record() {
+        let mut asked = Vec::new();
+        question(7, 7, &mut asked);
+        asked[11] = 1;
+        let of_address = asked.clone();
+        // Extended DNS with 4096 octets.
+        asked.extend_from_slice(&[0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0]);
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        assert!(answer(&asked, &mut with) && answer(&of_address, &mut without));
+        assert_eq!(with, without);
+        let kind = of_address.len() - 3;
+        let mut other = of_address;
+        other[kind] = 28;
+        let mut none = Vec::new();
+        assert!(answer(&other, &mut none));
+        assert_eq!((none[7], none.len()), (0, other.len()));
+    }
+
+    #[test]
+    fn failures_and_other_answers_are_told_apart() {
+        let mut asked = Vec::new();
+        question(7, 7, &mut asked);
+        let mut failed = asked.clone();
+        failed[2..4].copy_from_slice(&[0x81, 0x82]);
+        assert_eq!(told(&asked, &failed), Some(Told::Failure));
+        for (at, octet) in [(1, 8), (2, 0x01), (3, 0x83), (14, b'x')] {
+            let mut other = failed.clone();
+            other[at] = octet;
+            assert_eq!(told(&asked, &other), None, "{at}");
+        }
     }
 }

@@ -13,6 +13,7 @@ mod page_server;
 mod pair;
 mod ping;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::chance::Stream;
@@ -22,8 +23,8 @@ use strait_traffic::measure::Campaign;
 use strait_traffic::mgen::Protocol;
 use strait_traffic::pair::PairCampaign;
 use strait_traffic::{
-    Content, DNS_PORT, FlowLog, MgenTraffic, Ports, Side, TcpOptions, Traffic, TrafficConfig,
-    association, object_octets, source_ports,
+    Content, DNS_PORT, FlowLog, LookUps, MgenTraffic, Ports, Side, TcpOptions, Traffic,
+    TrafficConfig, association, object_octets, source_ports,
 };
 
 use self::bulk::{BulkReceiver, BulkSender};
@@ -132,7 +133,11 @@ pub fn install(
             period,
             count,
         } => job.ping(payload_octets, period, count),
-        Traffic::Dns { period, count } => job.lookups(period, count),
+        Traffic::Dns {
+            period,
+            count,
+            manner,
+        } => job.lookups(period, count, manner),
         Traffic::Tcp { octets, options } => job.bulk(octets, &options),
         Traffic::Measured {
             campaign, options, ..
@@ -345,17 +350,27 @@ impl Job<'_> {
         }
     }
 
-    fn lookups(self, period: Duration, count: Option<u64>) -> Result<(), InstallError> {
+    fn lookups(
+        self,
+        period: Duration,
+        count: Option<u64>,
+        manner: LookUps,
+    ) -> Result<(), InstallError> {
         let near = self.ends.0;
         let far = SocketAddr::new(self.ends.1.ip(), DNS_PORT);
+        let asked = manner
+            .resolver
+            .map_or(far, |ip| SocketAddr::new(ip, DNS_PORT));
         let lookups = Lookups {
             log: self.log(Side::From),
-            ends: (near, far),
+            ends: (near, asked),
             dscp: self.config.dscp.number(),
             period_ns: nanos(period),
             count: count.unwrap_or(u64::MAX),
             span: self.span,
             sent: 0,
+            manner,
+            open: BTreeMap::new(),
         };
         let server = NameServer {
             log: self.log(Side::To),

@@ -4,7 +4,9 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
-use strait_traffic::{DNS_PORT, DNS_ZONE, FlowLog, Side, Traffic, dns_name, report};
+use strait_traffic::{
+    DNS_LIFE_S, DNS_PORT, DNS_ZONE, FlowLog, LookUps, Side, Traffic, dns_name, report,
+};
 
 use super::{Collected, Flow, Origin, Program};
 use crate::ground::net::is_bound;
@@ -16,15 +18,29 @@ use crate::{LabError, Stage};
 pub(crate) struct Dig {
     period: Duration,
     count: u64,
+    manner: LookUps,
     server: Option<Running>,
     client: Option<Running>,
 }
 
 impl Dig {
     pub(crate) fn new(flow: &Flow) -> Result<Self, LabError> {
-        let Traffic::Dns { period, count } = flow.traffic else {
+        let Traffic::Dns {
+            period,
+            count,
+            manner,
+        } = flow.traffic.clone()
+        else {
             return Err(flow.wrong("it is no dns"));
         };
+        if manner
+            .waits
+            .iter()
+            .any(|wait| wait.as_secs_f64() % 1.0 != 0.0)
+            || manner.waits.windows(2).any(|pair| pair[0] != pair[1])
+        {
+            return Err(flow.wrong("dig waits for whole seconds, the same in each try: `endpoint`"));
+        }
         if flow.traffic_class() != 0 {
             return Err(flow.wrong("dig marks nothing: leave `dscp` away"));
         }
@@ -35,6 +51,7 @@ impl Dig {
         Ok(Self {
             period,
             count: count.map_or(fitting, |count| count.min(fitting)),
+            manner,
             server: None,
             client: None,
         })
@@ -45,18 +62,27 @@ impl Dig {
     fn orders(&self, server: &str, patience_s: u64) -> String {
         let name = dns_name(0);
         let zone = name.trim_start_matches("n00000");
+        let waits = &self.manner.waits;
         format!(
             "n=0\n\
              while [ $n -lt {count} ]; do\n\
              (at=$(date +%s%N)\n\
-             took=$(dig +noedns +tries=1 +time={patience_s} -u @{server} -p {DNS_PORT} \
-             $(printf 'n%05d{zone}' $n) A | sed -n 's/^;; Query time: \\([0-9]*\\) usec$/\\1/p')\n\
+             said=$(dig +noedns +tries={tries} +time={wait_s} -u @{server} -p {DNS_PORT} \
+             $(printf 'n%05d{zone}' $((n % {names}))) A)\n\
+             end=$(date +%s%N)\n\
+             took=$(echo \"$said\" | sed -n 's/^;; Query time: \\([0-9]*\\) usec$/\\1/p')\n\
+             # That is the time of the last try.\n\
+             [ $((end-at)) -lt {wait_s}000000000 ] || took=$(((end-at)/1000))\n\
+             case \"$said\" in *'status: NOERROR'*) ;; *) took=;; esac\n\
              echo $n $at $took) &\n\
              n=$((n+1))\n\
              sleep {period}\n\
              done\n\
              wait\n",
             count = self.count,
+            tries = waits.len().max(1),
+            wait_s = waits.first().map_or(patience_s, Duration::as_secs),
+            names = self.manner.names.unwrap_or(100_000),
             period = self.period.as_secs_f64(),
         )
     }
@@ -71,6 +97,7 @@ impl Program for Dig {
         command.arg(format!("--port={DNS_PORT}"));
         command.arg(format!("--listen-address={}", flow.address(1)));
         command.arg(format!("--address=/{DNS_ZONE}/192.0.2.1"));
+        command.arg(format!("--local-ttl={DNS_LIFE_S}"));
         let name = format!("{}-server", flow.config.name);
         self.server = Some(stage.start(flow.host(stage, 1), &name, command)?);
         Ok(())
@@ -86,7 +113,8 @@ impl Program for Dig {
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, _: Origin) -> Result<(), LabError> {
         let patience_s = stage.duration.as_secs().max(1);
         let mut command = Command::new("sh");
-        let orders = self.orders(&flow.address(1).to_string(), patience_s);
+        let asked = self.manner.resolver.unwrap_or_else(|| flow.address(1));
+        let orders = self.orders(&asked.to_string(), patience_s);
         command.args(["-c", &orders]);
         let name = &flow.config.name;
         self.client = Some(stage.start(flow.host(stage, 0), name, command)?);

@@ -21,7 +21,7 @@ use strait_core::time::{Duration, Instant};
 use strait_live::kernel::namespace::Namespace;
 use strait_qos::Dscp;
 use strait_scenario::topology::{Role, Topology};
-use strait_scenario::{Loaded, echo_service};
+use strait_scenario::{Loaded, echo_service, with_resolver};
 use strait_traffic::{Family, FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig, report};
 
 use self::call::Call;
@@ -253,6 +253,7 @@ pub(crate) fn cast(
     let traffic = traffic.iter().enumerate();
     traffic
         .map(|(index, config)| {
+            let config = &*with_resolver(loaded, variant, config);
             let flow = Flow::new(loaded, topology, index, config)?;
             let program: Box<dyn Program> = match config.what {
                 Traffic::Ping { .. } => Box::new(Ping::new(&flow)?),

@@ -3,6 +3,7 @@
 
 mod agree;
 mod circles;
+mod dns;
 mod factory;
 mod headers;
 mod hops;
@@ -661,6 +662,7 @@ impl Node for Gateway {
             Input::Wall(wall) => {
                 let ports = self.ports.iter_mut();
                 ports.for_each(|port| port.link.set_calendar(now, wall));
+                self.services.set_calendar(now, wall);
             }
             Input::Stream { .. }
             | Input::Socket { .. }

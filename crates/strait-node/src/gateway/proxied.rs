@@ -23,7 +23,7 @@ const HTTPS: u16 = 443;
 
 /// What a link is to a session, whatever its rate.
 #[derive(Clone, Copy, Debug)]
-struct Carriage {
+pub(super) struct Carriage {
     /// It repeats by itself what it loses.
     repairs: bool,
     /// How long a turn is at most; zero where there are none.
@@ -31,7 +31,7 @@ struct Carriage {
 }
 
 impl Carriage {
-    fn of(port: &PortConfig) -> Self {
+    pub(super) fn of(port: &PortConfig) -> Self {
         let turn = match &port.kind {
             PortKind::Hf(hf) => Some(hf.turn()),
             PortKind::HfClient(_) => Some(HfConfig::TURN_USUAL),
@@ -41,6 +41,19 @@ impl Carriage {
             repairs: turn.is_some() || port.profile == LinkProfile::Hbh,
             turn: turn.unwrap_or_default(),
         }
+    }
+
+    /// A link as it is now; `carriages` are those of all link ports.
+    pub(super) fn view(carriages: &[Self], hop: Hop, around: &Around<'_>) -> Option<LinkView> {
+        let queue = &around.ports.get(hop.port.index())?.queue;
+        let carriage = carriages.get(hop.port.index().checked_sub(1)?)?;
+        Some(LinkView {
+            bit_s: queue.rate_to(hop.to).payload_bit_s(),
+            mtu: queue.mtu,
+            repairs: carriage.repairs,
+            turn: carriage.turn,
+            queued: queue.octets_to(hop.to),
+        })
     }
 }
 
@@ -119,7 +132,7 @@ impl Proxied {
             let hop = around.link_to(address);
             let there = |hop: &Hop| around.ports[hop.port.index()].queue.reaches(hop.to);
             let hop = hop.filter(there);
-            let link = hop.and_then(|hop| self.view(hop, around));
+            let link = hop.and_then(|hop| Carriage::view(&self.carriages, hop, around));
             if let Some((hop, link)) = hop.zip(link).filter(|(_, it)| !it.turn.is_zero()) {
                 // An answer comes after a turn at the earliest: its queues are as for a round trip.
                 let queue = &mut around.ports[hop.port.index()].queue;
@@ -135,18 +148,6 @@ impl Proxied {
             }
         }
         around.ledger.stats_mut().proxy = Some(self.proxy.stats());
-    }
-
-    fn view(&self, hop: Hop, around: &Around<'_>) -> Option<LinkView> {
-        let queue = &around.ports.get(hop.port.index())?.queue;
-        let carriage = self.carriages.get(hop.port.index().checked_sub(1)?)?;
-        Some(LinkView {
-            bit_s: queue.rate_to(hop.to).payload_bit_s(),
-            mtu: queue.mtu,
-            repairs: carriage.repairs,
-            turn: carriage.turn,
-            queued: queue.octets_to(hop.to),
-        })
     }
 
     /// Sends a session's datagrams of a code point.
@@ -195,7 +196,7 @@ impl Proxied {
     }
 }
 
-fn packet(
+pub(super) fn packet(
     (src, dst): (SocketAddr, SocketAddr),
     dscp: u8,
     ident: u16,

@@ -4,11 +4,12 @@ use alloc::boxed::Box;
 use core::net::IpAddr;
 
 use strait_core::fate::{Ledger, Origin};
-use strait_core::node::Owner;
+use strait_core::node::{Owner, WallTime};
 use strait_core::{Effect, Input, Instant, Packet, PortId};
 use strait_qos::Policy;
 
 use super::Stored;
+use super::dns::Dns;
 use super::port::Port;
 use super::port_set::PortSet;
 use super::proxied::Proxied;
@@ -20,12 +21,14 @@ use crate::route::{Hop, Prefix, Routes};
 /// one from there on.
 pub(super) const ECHO: Owner = Owner(256);
 const PROXY: Owner = Owner(257);
+const DNS: Owner = Owner(258);
 
 /// The services of a gateway.
 #[derive(Debug)]
 pub(super) struct Services {
     echo: Option<Box<Echo>>,
     proxy: Option<Box<Proxied>>,
+    dns: Option<Box<Dns>>,
 }
 
 /// A gateway, as its services see it.
@@ -80,6 +83,9 @@ impl Services {
                 let proxied = Proxied::new(PROXY, proxy, config, seed);
                 Box::new(proxied)
             }),
+            dns: config
+                .dns()
+                .map(|dns| Box::new(Dns::new(DNS, dns, config, seed, stored))),
         }
     }
 
@@ -96,8 +102,12 @@ impl Services {
         from: Hop,
         around: &mut Around<'_>,
     ) -> Option<Packet> {
-        match &mut self.proxy {
-            Some(proxy) => proxy.take(now, packet, from, around),
+        let packet = match &mut self.proxy {
+            Some(proxy) => proxy.take(now, packet, from, around)?,
+            None => packet,
+        };
+        match &mut self.dns {
+            Some(dns) => dns.take(now, packet, from, around),
             None => Some(packet),
         }
     }
@@ -108,11 +118,19 @@ impl Services {
         proxy.is_some_and(|it| it.refuses(packet, from, around))
     }
 
+    /// What time it is.
+    pub(super) fn set_calendar(&mut self, now: Instant, wall: WallTime) {
+        self.dns
+            .iter_mut()
+            .for_each(|it| it.set_calendar(now, wall));
+    }
+
     /// Something happened to something of this owner's; false if that is no service.
     pub(super) fn hear(&mut self, now: Instant, owner: Owner, input: &Input<'_>) -> bool {
         match owner {
             ECHO => self.echo.iter_mut().for_each(|it| it.hear(now, input)),
             PROXY => self.proxy.iter_mut().for_each(|it| it.hear(now, input)),
+            DNS => self.dns.iter_mut().for_each(|it| it.hear(now, input)),
             _ => return false,
         }
         true
@@ -122,6 +140,9 @@ impl Services {
     pub(super) fn settle(&mut self, now: Instant, mut around: Around<'_>) {
         if let Some(proxy) = &mut self.proxy {
             proxy.settle(now, &mut around);
+        }
+        if let Some(dns) = &mut self.dns {
+            dns.settle(now, &mut around);
         }
         let Some(echo) = &mut self.echo else { return };
         let ports = around.ledger.stats().ports.iter().zip(around.ports);
@@ -137,17 +158,20 @@ impl Services {
 
     pub(super) fn poll_effect(&mut self) -> Option<Effect> {
         let echoed = self.echo.as_mut().and_then(|it| it.poll_effect());
-        echoed.or_else(|| self.proxy.as_mut()?.poll_effect())
+        let proxied = echoed.or_else(|| self.proxy.as_mut()?.poll_effect());
+        proxied.or_else(|| self.dns.as_mut()?.poll_effect())
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {
         let echo = self.echo.as_ref().and_then(|it| it.wake());
         let proxy = self.proxy.as_ref().and_then(|it| it.wake());
-        echo.into_iter().chain(proxy).min()
+        let dns = self.dns.as_ref().and_then(|it| it.wake());
+        echo.into_iter().chain(proxy).chain(dns).min()
     }
 
     pub(super) fn check(&self) {
         self.echo.iter().for_each(|echo| echo.check());
         self.proxy.iter().for_each(|proxy| proxy.check());
+        self.dns.iter().for_each(|dns| dns.check());
     }
 }

@@ -10,7 +10,7 @@ use strait_qos::Dscp;
 use strait_tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
 use strait_wire::mgen::UDP_OCTETS_MAX;
 
-use super::{CallerTls, Family, Kind, MgenTraffic, Traffic, Ways};
+use super::{CallerTls, Family, Kind, LookUps, MgenTraffic, Traffic, Ways};
 use crate::agreed::TcpOptions;
 use crate::measure::Campaign;
 use crate::mgen::{Cloned, Script};
@@ -93,13 +93,14 @@ pub struct TrafficKeys {
     /// pair: mean pause between two groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Time>,
-    /// page: objects, the first being the root.
+    /// page: objects, the first being the root. dns: names, asked for in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u32>,
     /// page: connections at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
-    /// tcp, page: profile of the simulated TCP endpoints.
+    /// tcp, page: profile of the simulated TCP endpoints. dns: whose resolver asks, and so when it
+    /// asks again and gives up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// tcp, page: octets of each endpoint's send and receive buffer.
@@ -202,6 +203,7 @@ impl TrafficKeys {
             Kind::Dns => Ok(Traffic::Dns {
                 period: self.period(Duration::from_secs(1))?,
                 count: self.count,
+                manner: self.look_ups()?,
             }),
             Kind::Tcp if self.sizes.is_some() => self.measured(),
             Kind::Tcp => Ok(Traffic::Tcp {
@@ -224,6 +226,26 @@ impl TrafficKeys {
             Kind::Pair => self.pair(),
             Kind::Echo => self.echo(),
         }
+    }
+
+    fn look_ups(&self) -> Result<LookUps, KeyError> {
+        let names = self.objects;
+        if names.is_some_and(|names| !(1..=100_000).contains(&names)) {
+            return Err(self.bounds("objects", "1 to 100000"));
+        }
+        let waits = match self.endpoint.as_deref() {
+            None => &[],
+            Some(word) => {
+                let known = LookUps::RESOLVERS.iter().find(|(name, _)| *name == word);
+                let wrong = || self.bounds("endpoint", "`linux`, `musl` or `windows`");
+                known.ok_or_else(wrong)?.1
+            }
+        };
+        Ok(LookUps {
+            resolver: None,
+            waits: waits.iter().map(|ms| Duration::from_millis(*ms)).collect(),
+            names: names.map(u64::from),
+        })
     }
 
     fn echo(&self) -> Result<Traffic, KeyError> {
@@ -288,6 +310,7 @@ impl TrafficKeys {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo];
+        const ENDPOINTS: &[Kind] = &[Tcp, Page, Mgen, Echo, Dns];
         [
             KindKey::new("stop", self.stop.is_some(), ENDS),
             KindKey::new(
@@ -314,9 +337,9 @@ impl TrafficKeys {
             KindKey::new("train", self.train.is_some(), &[Pair]),
             KindKey::new("trains", self.trains.is_some(), &[Pair]),
             KindKey::new("pause", self.pause.is_some(), &[Pair]),
-            KindKey::new("objects", self.objects.is_some(), &[Page]),
+            KindKey::new("objects", self.objects.is_some(), &[Page, Dns]),
             KindKey::new("connections", self.connections.is_some(), &[Page]),
-            KindKey::new("endpoint", self.endpoint.is_some(), TCP),
+            KindKey::new("endpoint", self.endpoint.is_some(), ENDPOINTS),
             KindKey::new("buffer", self.buffer.is_some(), TCP),
             KindKey::new("mtu", self.mtu.is_some(), TCP),
             KindKey::new("script", self.script.is_some(), &[Mgen]),

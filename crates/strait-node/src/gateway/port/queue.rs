@@ -206,6 +206,11 @@ impl Queue {
         self.is_up() && !self.is_away(to)
     }
 
+    /// From the last octet sent to its arrival, as far as the medium tells.
+    pub(in crate::gateway) fn latency(&self) -> Duration {
+        self.state.map_or(Duration::ZERO, |it| it.latency)
+    }
+
     /// Octets that wait for a neighbour, and for all who share its way.
     pub(in crate::gateway) fn octets_to(&self, to: NeighbourId) -> u64 {
         self.paths.to(to).queue.total().octets

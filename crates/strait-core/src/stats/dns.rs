@@ -1,0 +1,87 @@
+//! What a DNS proxy counts.
+
+/// A DNS proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DnsStats {
+    /// Questions of clients.
+    pub questions: u64,
+    /// Of these, those that were answered from what was known.
+    pub hits: u64,
+    /// Those that were answered by what had outlived its life.
+    pub stale: u64,
+    /// Those that were on their way across a link already.
+    pub joined: u64,
+    /// Those that a client had asked before, and waits for.
+    pub repeats: u64,
+    /// Answers that say that nothing is known, as none came in time.
+    pub late: u64,
+    /// Questions not taken, as too much waited.
+    pub full: u64,
+    /// Messages of clients that may not ask.
+    pub refused: u64,
+    /// Messages of clients that are no questions, and frames of partners that are none.
+    pub malformed: u64,
+    /// Questions sent across links, for the first time.
+    pub asked: u64,
+    /// Those sent again.
+    pub asked_again: u64,
+    /// Questions given up without an answer.
+    pub lost: u64,
+    /// Answers of partners.
+    pub answered: u64,
+    /// Answers of partners to what wasn't asked.
+    pub unasked: u64,
+    /// Octets of frames given to links, without headers of IP and UDP.
+    pub octets_out: u64,
+    /// Octets of frames that came.
+    pub octets_in: u64,
+    /// Names and types that are known.
+    pub known: u64,
+    /// Octets that these take.
+    pub known_octets: u64,
+    /// Names and types that had to go for want of room.
+    pub evicted: u64,
+    /// Questions of partners.
+    pub served: u64,
+    /// Those that a partner sent again.
+    pub served_again: u64,
+    /// Those not taken: too many, or no resolver is configured.
+    pub unserved: u64,
+    /// Questions to resolvers.
+    pub resolved: u64,
+    /// Those that a resolver left without an answer, or with one that was too long for a datagram.
+    pub unanswered: u64,
+    /// Answers that weren't a resolver's to what it had been asked.
+    pub forged: u64,
+}
+
+impl DnsStats {
+    /// Adds another one's.
+    pub const fn add(&mut self, other: &Self) {
+        self.questions += other.questions;
+        self.hits += other.hits;
+        self.stale += other.stale;
+        self.joined += other.joined;
+        self.repeats += other.repeats;
+        self.late += other.late;
+        self.full += other.full;
+        self.refused += other.refused;
+        self.malformed += other.malformed;
+        self.asked += other.asked;
+        self.asked_again += other.asked_again;
+        self.lost += other.lost;
+        self.answered += other.answered;
+        self.unasked += other.unasked;
+        self.octets_out += other.octets_out;
+        self.octets_in += other.octets_in;
+        self.known += other.known;
+        self.known_octets += other.known_octets;
+        self.evicted += other.evicted;
+        self.served += other.served;
+        self.served_again += other.served_again;
+        self.unserved += other.unserved;
+        self.resolved += other.resolved;
+        self.unanswered += other.unanswered;
+        self.forged += other.forged;
+    }
+}
