@@ -100,3 +100,18 @@ fn what_cannot_be_kept_costs_half_of_the_air_at_most() {
     let used = world.goodput(1) / 75.0;
     assert!(used > 0.2, "{used}");
 }
+
+/// Nobody answers data without ARQ: who has something as well begins behind it, and isn't met by more.
+#[test]
+fn behind_data_without_arq_the_other_side_may_begin() {
+    let mut world = World::pair(Air::at(9600, 0.0));
+    for number in 0..300 {
+        world.offer(0, 1, 1000, false);
+        // Two that begin at the same moment meet.
+        world.run(Instant::ZERO + Duration::from_millis(500 + 900 * number));
+        world.offer(1, 0, 40, false);
+    }
+    world.run(world.now + Duration::from_secs(300));
+    assert_eq!((world.came[0].len(), world.came[1].len()), (300, 300));
+    assert_eq!(world.collisions, 0);
+}

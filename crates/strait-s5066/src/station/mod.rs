@@ -214,6 +214,7 @@ impl<T> Station<T> {
             to: peer.address(),
             plain: on_air.plain,
             only_plain: on_air.is_only_plain(),
+            speaks: !self.settings.broadcast_only && !peer.address().is_group(),
             answers: on_air.answers,
             wants_answer: on_air.wants_answer,
             latency: self.ladder.latency_at(on_air.place()),

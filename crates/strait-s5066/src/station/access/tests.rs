@@ -81,6 +81,7 @@ fn send(access: &mut MediaAccess, now: Instant, to: usize, wants_answer: bool) -
         to: address(to),
         plain: !wants_answer,
         only_plain: !wants_answer,
+        speaks: false,
         answers: false,
         wants_answer,
         latency: LATENCY,
