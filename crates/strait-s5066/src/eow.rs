@@ -90,8 +90,8 @@ pub const HAS_110A: u8 = 0x20;
 /// Rates above 2400 bit/s are there.
 pub const HAS_HIGH_RATES: u8 = 0x10;
 
-/// Types that the standard leaves free, of our own: how long turns may be, in tenths of a second and
-/// in halves.
+/// Types that the standard leaves free, of our own: how long turns may be, in tenths of a second
+/// and in halves.
 const TURN_TENTHS: u8 = 9;
 const TURN_HALVES: u8 = 10;
 

@@ -890,14 +890,11 @@ mod fades;
 #[path = "station_clause_tests.rs"]
 mod clauses;
 
-#[path = "station_link_tests.rs"]
-mod links;
-
 #[path = "station_hard_tests.rs"]
 mod hard;
-
+#[path = "station_link_tests.rs"]
+mod links;
 #[path = "station_stranger_tests.rs"]
 mod strangers;
-
 #[path = "station_wait_tests.rs"]
 mod waits;

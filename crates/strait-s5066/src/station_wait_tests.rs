@@ -93,15 +93,15 @@ fn what_cannot_be_kept_costs_half_of_the_air_at_most() {
     world.run(Instant::ZERO + Duration::from_secs(1800));
     let used = world.goodput(1) / 2400.0;
     assert!((0.35..0.5).contains(&used), "{used}");
-    // Nor does a link stand still by which a segment takes longer than such a turn: shorter ones go,
-    // half of each of which is what is around data.
+    // Nor does a link stand still by which a segment takes longer than such a turn: shorter ones
+    // go, half of each of which is what is around data.
     let mut world = bulk(Air::at(75, 0.0), Some(Duration::from_secs(1)));
     world.run(Instant::ZERO + Duration::from_secs(3600));
     let used = world.goodput(1) / 75.0;
     assert!(used > 0.2, "{used}");
 }
 
-/// Nobody answers data without ARQ: who has something as well begins behind it, and isn't met by more.
+/// Nobody answers data without ARQ: who has something as well begins behind it, and isn't met.
 #[test]
 fn behind_data_without_arq_the_other_side_may_begin() {
     let mut world = World::pair(Air::at(9600, 0.0));

@@ -7,7 +7,7 @@ use core::fmt::Write;
 
 use super::Queues;
 use crate::leaf::config::{FqCodelConfig, SfqConfig};
-use crate::leaf::{FAIR_QUANTUM, FAIR_WAIT, QueueConfig};
+use crate::leaf::{FAIR_SMALL_OCTETS, FAIR_WAIT, QueueConfig};
 use crate::policy::Class;
 
 /// The longest packet that queues are made for.
@@ -49,7 +49,7 @@ pub(super) fn queue(
             note_octets(class, &mut note);
             let target_us = FAIR_WAIT.as_micros();
             format!(
-                "fq_codel limit {packets} quantum {FAIR_QUANTUM} target {target_us}us interval \
+                "fq_codel limit {packets} quantum {FAIR_SMALL_OCTETS} target {target_us}us interval \
                  {target_us}us noecn"
             )
         }

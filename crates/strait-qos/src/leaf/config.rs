@@ -13,7 +13,7 @@ use crate::dscp::Dscp;
 pub enum QueueConfig {
     /// First come, first served; what comes to a full queue is dropped.
     Fifo(FifoConfig),
-    /// Flows in turn, equal shares of octets, new ones first.
+    /// Equal shares of octets for all flows; small packets of those below their share go first.
     Fair(FairConfig),
     /// Flows in turn, equal shares of octets, as the Linux kernel's `sfq`.
     Sfq(SfqConfig),

@@ -60,13 +60,17 @@ fn flow_hash(salt: u64, info: &PacketInfo) -> u64 {
     hash64(salt, &words)
 }
 
-/// The packets of one key. A flow without packets is none, but for new ones first: there it keeps
-/// its place until its turn. All are looked at again and again, so little is in the list itself.
+/// The packets of one key. A flow without packets is none, but where what it has had still counts:
+/// there it keeps its place. All are looked at again and again, so little is in the list itself.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
     /// Octets that it may still send in its turn; below zero a debt.
     credit: i64,
+    /// Of shares: on their clock, when its first packet begins to leave.
+    begins: i64,
+    /// Octets of its first packet; 0 without.
+    first: u32,
     /// `None` if that would say nothing.
     pub(super) waiting: Option<Box<Waiting>>,
 }
@@ -151,14 +155,46 @@ pub(super) enum Turn {
     Octets(i64),
     /// The same, and a flow that was idle goes before those that were not (RFC 8290 section 4.2).
     NewFirst(i64),
+    /// No turns: each flow has its share of a clock, and whose packet would end first if all sent
+    /// at once goes next. Small packets go before those while their flow has had no more beyond its
+    /// share than one long packet is.
+    Shares(Shares),
+}
+
+/// What counts as small and as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shares {
+    pub(super) small_octets: u32,
+    pub(super) long_octets: u32,
+}
+
+/// Parts of an octet on the clock of shares: with some hundred flows each has few of an octet.
+const PARTS: i64 = 256;
+
+impl Shares {
+    fn long(self) -> i64 {
+        i64::from(self.long_octets) * PARTS
+    }
+
+    /// In which order flows go: by whether their packet has to wait, and by the clock.
+    fn order(self, clock: i64, flow: &Flow) -> (bool, i64) {
+        let ends = flow.begins + i64::from(flow.first) * PARTS;
+        let is_sparse = flow.first <= self.small_octets && ends <= clock + self.long();
+        (!is_sparse, if is_sparse { flow.begins } else { ends })
+    }
 }
 
 impl Turn {
     const fn quantum(self) -> i64 {
         match self {
-            Self::Packet => 1,
+            Self::Packet | Self::Shares(_) => 1,
             Self::Octets(quantum) | Self::NewFirst(quantum) => quantum,
         }
+    }
+
+    /// Whether what a flow has had counts while it has no packets.
+    const fn keeps_idle(self) -> bool {
+        matches!(self, Self::NewFirst(_) | Self::Shares(_))
     }
 }
 
@@ -168,6 +204,10 @@ pub(super) struct Flows {
     list: VecDeque<Flow>,
     /// So many at the front are new.
     new: usize,
+    /// How many have packets.
+    busy: usize,
+    /// Of shares: octets that each flow with packets has had since all were without, in parts.
+    clock: i64,
     turn: Turn,
     flows_max: usize,
     /// What an emptied flow had, kept so that one that comes and goes doesn't allocate.
@@ -179,6 +219,8 @@ impl Flows {
         Self {
             list: VecDeque::new(),
             new: 0,
+            busy: 0,
+            clock: 0,
             turn,
             flows_max,
             spare: None,
@@ -214,7 +256,13 @@ impl Flows {
     /// Puts a packet at the end of its flow, which [`find`](Self::find) found at `place` or which
     /// begins.
     pub(super) fn push(&mut self, key: FlowKey, place: Option<usize>, packet: Packet) {
+        let octets = packet.info().octets;
         if let Some(flow) = place.and_then(|place| self.list.get_mut(place)) {
+            if flow.first == 0 {
+                self.busy += 1;
+                flow.first = octets;
+                flow.begins = flow.begins.max(self.clock);
+            }
             let waiting = flow.waiting.take();
             let waiting = waiting.or_else(|| self.spare.take()).unwrap_or_default();
             return flow.waiting.insert(waiting).push(packet);
@@ -224,11 +272,14 @@ impl Flows {
         {
             self.forget(idle);
         }
+        self.busy += 1;
         let mut waiting = self.spare.take().unwrap_or_default();
         waiting.push(packet);
         let flow = Flow {
             key,
             credit: self.turn.quantum(),
+            begins: self.clock,
+            first: octets,
             waiting: Some(waiting),
         };
         if matches!(self.turn, Turn::NewFirst(_)) {
@@ -241,6 +292,12 @@ impl Flows {
 
     /// The flow whose turn comes first among those with packets for whom `to` holds.
     pub(super) fn first(&self, to: impl Fn(NeighbourId) -> bool) -> Option<usize> {
+        if let Turn::Shares(shares) = self.turn {
+            let flows = self.list.iter().enumerate();
+            let flows = flows.filter(|(_, flow)| flow.first > 0 && to(flow.key.to));
+            let first = flows.min_by_key(|(_, flow)| shares.order(self.clock, flow));
+            return first.map(|(place, _)| place);
+        }
         let mut best: Option<(i64, usize, usize)> = None;
         for (place, flow) in self.list.iter().enumerate() {
             if flow.packets().is_empty() || !to(flow.key.to) {
@@ -271,6 +328,16 @@ impl Flows {
     /// Takes the first packet of the flow at `place`, which [`first`](Self::first) named, and
     /// charges it to the flow's turn.
     pub(super) fn serve(&mut self, place: usize) -> Option<Packet> {
+        if let Turn::Shares(shares) = self.turn {
+            let flow = self.list.get_mut(place)?;
+            let octets = i64::from(flow.first) * PARTS;
+            // Some can't be sent to now and then: nobody is ahead or behind for that by more than
+            // one long packet.
+            flow.begins = flow.begins.max(self.clock - shares.long()) + octets;
+            self.clock += octets / self.busy.max(1) as i64;
+            self.clock = self.clock.max(flow.begins - shares.long());
+            return self.remove(place, 0);
+        }
         let key = self.list.get(place)?.key;
         if self.turn == Turn::Packet {
             let packet = self.remove(place, 0)?;
@@ -319,16 +386,32 @@ impl Flows {
         let waiting = flow.waiting.as_mut()?;
         let packet = waiting.packets.remove(index)?;
         waiting.octets -= packet.octets() as u64;
-        if waiting.packets.is_empty() {
+        flow.first = waiting.packets.front().map_or(0, |it| it.info().octets);
+        if flow.first == 0 {
             waiting.ordered = true;
-            if !matches!(self.turn, Turn::NewFirst(_)) {
+            self.busy -= 1;
+            if !self.turn.keeps_idle() {
                 self.forget(place);
             } else if waiting.codel == Codel::default() {
                 let waiting = flow.waiting.take();
                 self.keep(waiting);
             }
+            self.settle();
         }
         Some(packet)
+    }
+
+    /// Forgets flows that have nothing and have had no more than their share.
+    fn settle(&mut self) {
+        if !matches!(self.turn, Turn::Shares(_)) {
+            return;
+        }
+        let (busy, clock) = (self.busy, self.clock);
+        let counts = |flow: &Flow| flow.first > 0 || busy > 0 && flow.begins > clock;
+        self.list.retain(counts);
+        if busy == 0 {
+            self.clock = 0;
+        }
     }
 
     fn forget(&mut self, place: usize) {
@@ -355,7 +438,7 @@ impl Flows {
     /// Those of flows that are too many now come back.
     pub(super) fn rehash(&mut self, hashing: Hashing) -> Vec<Packet> {
         let old = core::mem::take(&mut self.list);
-        self.new = 0;
+        (self.new, self.busy) = (0, 0);
         let waiting = old.into_iter().filter_map(|flow| flow.waiting);
         let mut packets: Vec<Packet> = waiting.flat_map(|waiting| waiting.packets).collect();
         packets.sort_by_key(Packet::began);
@@ -374,7 +457,9 @@ impl Flows {
 
     /// Asserts what holds between calls.
     pub(super) fn check(&self, hashing: Hashing) {
-        let keeps_idle = matches!(self.turn, Turn::NewFirst(_));
+        let keeps_idle = self.turn.keeps_idle();
+        let busy = self.list.iter().filter(|flow| !flow.packets().is_empty());
+        assert_eq!(busy.count(), self.busy, "so many have packets");
         for (place, flow) in self.list.iter().enumerate() {
             assert!(
                 keeps_idle || !flow.packets().is_empty(),
@@ -395,6 +480,8 @@ impl Flows {
                 octets += packet.octets() as u64;
             }
             assert_eq!(octets, flow.octets(), "the counter is the sum");
+            let first = flow.packets().front().map_or(0, |it| it.info().octets);
+            assert_eq!(flow.first, first, "of its first packet");
         }
         assert!(self.list.len() <= self.flows_max, "within limits");
         assert!(self.new <= self.list.len(), "new flows are flows");

@@ -243,6 +243,145 @@ fn a_fair_flow_that_was_idle_goes_next() {
     assert_eq!(bench.send(T).map(|sent| sent.2), Some(70));
 }
 
+/// Sixteen flows of the longest packets, of which one has left.
+fn beside_sixteen() -> Bench {
+    let mut bench = Bench::new(200, "kind = 'fair'");
+    for flow in 1..=16 {
+        for mark in 0..9 {
+            bench.offer(T, flow, 1500, 10 * flow + mark);
+        }
+    }
+    bench.send(T).unwrap();
+    bench
+}
+
+#[test]
+fn small_packets_below_their_share_go_next_each() {
+    let mut bench = beside_sixteen();
+    // Twelve of 75 octets while each other flow sends 1500: a sixth less than its share is 80.
+    for mark in 300..360 {
+        bench.offer(T, 20, 75, mark);
+        assert_eq!(bench.send(T).map(|sent| sent.2), Some(mark));
+        assert_eq!(bench.send(T).map(|sent| sent.1), Some(1500));
+    }
+}
+
+#[test]
+fn small_packets_are_ahead_of_their_share_by_one_long_packet_at_most() {
+    for (octets, first, count) in [(300, 5, 30), (75, 20, 100)] {
+        let mut bench = beside_sixteen();
+        for mark in 300..300 + count {
+            bench.offer(T, 20, octets, mark);
+        }
+        for mark in 300..300 + first {
+            assert_eq!(bench.send(T).map(|sent| sent.2), Some(mark));
+        }
+        // From then on it has its share, which is as much as the others have.
+        let mut sent = [0; 2];
+        while sent[0] < 64 * 1500 {
+            let (flow, octets, ..) = bench.send(T).unwrap();
+            sent[usize::from(flow == 20)] += octets;
+        }
+        assert!(sent[1].abs_diff(4 * 1500) <= 1500, "{octets}: {sent:?}");
+    }
+    // A packet that isn't small takes part in the order by shares.
+    let mut bench = beside_sixteen();
+    bench.offer(T, 20, 301, 300);
+    assert_eq!(bench.send(T).map(|sent| sent.2), Some(300), "it ends first");
+    for mark in 301..304 {
+        bench.offer(T, 20, 1000, mark);
+    }
+    assert_eq!(bench.send(T).map(|sent| sent.1), Some(1000));
+    assert_eq!(bench.send(T).map(|sent| sent.1), Some(1500));
+}
+
+/// One neighbour can't be sent to.
+struct AllBut(NeighbourId);
+
+impl Eligibility for AllBut {
+    fn eligible(&self, to: NeighbourId, _: ClassId) -> bool {
+        to != self.0
+    }
+}
+
+#[test]
+fn who_could_not_be_sent_to_has_one_long_packet_more_before_others_and_not_all() {
+    let mut bench = Bench::new(200, "kind = 'fair'");
+    for (flow, to) in [(1, 1), (2, 2)] {
+        for mark in 0..40 {
+            let src = SocketAddr::new("10.1.0.2".parse().unwrap(), 4000 + flow);
+            let dst = "10.2.0.2:5000".parse().unwrap();
+            let mut bytes = Vec::new();
+            assert!(build_udp(src, dst, 0, 64, mark, 0, &[0; 1000], &mut bytes));
+            let mut packet = bench.ledger.admit(T, bytes, Origin::Own).unwrap();
+            packet.to = NeighbourId(to);
+            assert_eq!(bench.put(T, packet), None);
+        }
+    }
+    for _ in 0..20 {
+        let head = bench
+            .leaf
+            .head(ClassId(0), &AllBut(NeighbourId(2)))
+            .unwrap();
+        assert_eq!(head.to, NeighbourId(1));
+        let packet = bench.leaf.take(T, head).unwrap();
+        bench.ledger.close(T, packet, Fate::Delivered(PortId::HOST));
+    }
+    let next: Vec<u16> = (0..12).map(|_| bench.send(T).unwrap().0).collect();
+    let second = next.iter().filter(|flow| **flow == 2).count();
+    assert!((6..=9).contains(&second), "{next:?}");
+}
+
+#[test]
+fn no_stream_of_new_flows_keeps_an_old_one_waiting() {
+    let mut bench = Bench::new(200, "kind = 'fair'");
+    for mark in 0..4 {
+        bench.offer(T, 0, 1500, mark);
+    }
+    bench.offer(T, 1, 1500, 10);
+    // Each comes before the one in front of it has left, and so there are always two or more.
+    let mut sent = Vec::new();
+    for flow in 2..40 {
+        bench.offer(T, flow, 1500, 10 * flow);
+        sent.push(bench.send(T).unwrap().0);
+    }
+    assert_eq!(
+        sent.iter().filter(|flow| **flow == 0).count(),
+        4,
+        "{sent:?}"
+    );
+}
+
+#[test]
+fn what_a_flow_had_is_forgotten_when_it_counts_no_more() {
+    let mut bench = beside_sixteen();
+    for mark in 300..340 {
+        bench.offer(T, 20, 300, mark);
+    }
+    assert_eq!(bench.order(T).len(), 16 * 9 - 1 + 40);
+    assert_eq!(bench.leaf.flows.iter().count(), 0);
+    let mut bench = beside_sixteen();
+    bench.offer(T, 20, 300, 300);
+    assert_eq!(bench.send(T).map(|sent| sent.2), Some(300));
+    // It has had 300 octets more than each other since.
+    assert_eq!(bench.leaf.flows.iter().count(), 17);
+    for _ in 0..6 {
+        bench.send(T);
+    }
+    bench.offer(T, 21, 60, 400);
+    bench.send(T).unwrap();
+    assert_eq!(bench.leaf.flows.iter().count(), 17, "of which one is new");
+}
+
+#[test]
+fn fair_flows_share_no_queue_by_chance() {
+    let mut bench = Bench::new(200, "kind = 'fair'");
+    for flow in 0..150 {
+        bench.offer(T, flow, 100, flow);
+    }
+    assert_eq!(bench.leaf.flows.iter().count(), 150);
+}
+
 #[test]
 fn a_neighbour_has_its_share_when_its_flows_have_theirs() {
     let (one, other) = (NeighbourId(0), NeighbourId(1));

@@ -20,19 +20,18 @@ use self::config::{FqCodelConfig, SfqConfig};
 pub use self::limits::Limits;
 
 use self::codel::Law;
-use self::flows::{FlowKey, Flows, Hashing, Turn};
+use self::flows::{FlowKey, Flows, Hashing, Shares, Turn};
 use self::wred::Wred;
 use crate::policy::Class;
 use crate::repeat::first_copy;
 use crate::scheduler::{Eligibility, FLOWS_MAX, Head, Queued, Refusal};
 
-/// Buckets of `kind = "fair"`: so many that flows rarely share one by chance. One that yields gets
-/// nothing beside one that doesn't.
-const FAIR_BUCKETS: u32 = 1024;
+/// Buckets of `kind = "fair"`: so many that flows share none by chance. A call would wait behind
+/// all of a transfer, and one that yields gets nothing beside one that doesn't.
+const FAIR_BUCKETS: u32 = u32::MAX;
 
-/// Octets of a turn of `kind = "fair"`: a request or a call's packet. Who has no more to send than
-/// that at a time waits for one packet of the others.
-pub(crate) const FAIR_QUANTUM: i64 = 300;
+/// Octets of a small packet of `kind = "fair"`: a request or a call's packet.
+pub(crate) const FAIR_SMALL_OCTETS: u32 = 300;
 
 /// What may wait in a `fair` queue takes so long on the line, or is so many of the longest packets.
 /// A sender that waits for longer repeats ever more rarely, and loses all if the queue gives it up.
@@ -180,9 +179,11 @@ impl Leaf {
         let (kind, buckets, flows) = match &class.queue {
             QueueConfig::Fifo(_) => (Kind::Tail, 1, Flows::new(Turn::Packet, FLOWS_MAX)),
             QueueConfig::Fair(_) => {
-                let turn = Turn::NewFirst(FAIR_QUANTUM);
-                let flows = Flows::new(turn, FLOWS_MAX);
-                (Kind::Fair, FAIR_BUCKETS, flows)
+                let turn = Turn::Shares(Shares {
+                    small_octets: FAIR_SMALL_OCTETS,
+                    long_octets: site.mtu_octets,
+                });
+                (Kind::Fair, FAIR_BUCKETS, Flows::new(turn, FLOWS_MAX))
             }
             QueueConfig::Sfq(config) => {
                 let turn = Turn::Octets(quantum(config.quantum));

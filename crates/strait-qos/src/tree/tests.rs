@@ -275,8 +275,8 @@ fn a_request_doesnt_wait_behind_another_flows_queue_if_the_class_is_fair() {
         if fair {
             assert_eq!(
                 order[..5],
-                [0, 1, 2, 100, 101],
-                "turns of 300 octets, three packets"
+                [0, 100, 1, 101, 2],
+                "a packet of each in turn: equal octets"
             );
         } else {
             assert_eq!(order, (0..50).chain(100..102).collect::<Vec<_>>());

@@ -582,7 +582,8 @@ impl<T> Station<T> {
         if held.is_some_and(|held| held > 0) {
             self.link(to);
         }
-        let told = self.peers.iter().filter_map(Peer::turn_told);
+        let linked = self.peers.iter().filter(|it| it.calls.link().is_made());
+        let told = linked.filter_map(|it| it.turn_told);
         self.ladder.tell_turn(told.min());
         let Some(peer) = self.peers.at_mut(to) else {
             return false;

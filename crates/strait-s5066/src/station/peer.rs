@@ -40,8 +40,8 @@ pub struct Peer<T> {
     pub(super) contact: Contact,
     pub(super) rate: RateControl,
     warning: Option<Warning>,
-    /// How long it lets us speak.
-    turn_told: Option<Duration>,
+    /// How long our turns may be, as it told last.
+    pub(super) turn_told: Option<Duration>,
     /// Time on the air: ours for it, and its own.
     sent: Duration,
     heard: Duration,
@@ -331,20 +331,6 @@ impl<T> Peer<T> {
             shortest: slots.map_or(Duration::ZERO, |it| it.turn_min),
             risked,
             turn_max,
-        }
-    }
-
-    /// The longest turn that it asks for, while there is a link with it.
-    pub(super) fn turn_told(&self) -> Option<Duration> {
-        self.turn_told.filter(|_| self.calls.link().is_made())
-    }
-
-    /// Takes what the order wire says of our turns. An acknowledgement that says nothing there ends
-    /// what was said before.
-    fn hear_turn(&mut self, kind: Kind, eow: u16) {
-        let told = Eow::parse(eow).turn_max();
-        if self.calls.knows_ours() && (told.is_some() || kind == Kind::LongAck && eow == 0) {
-            self.turn_told = told;
         }
     }
 
@@ -696,7 +682,12 @@ impl<T> Peer<T> {
             self.calls.hear();
             if kind != Kind::Management {
                 self.rate.hear_order(cx.ladder, d_pdu.eow);
-                self.hear_turn(kind, d_pdu.eow);
+                let told = Eow::parse(d_pdu.eow).turn_max();
+                // An acknowledgement that says nothing ends what was said before.
+                let ended = kind == Kind::LongAck && d_pdu.eow == 0;
+                if self.calls.knows_ours() && (told.is_some() || ended) {
+                    self.turn_told = told;
+                }
             }
         }
         if self.calls.is_deaf() && kind.needs_link() {

@@ -131,12 +131,20 @@ struct Alternative {
 const FLOWS_MAX: u64 = 64;
 /// Worlds that are tried when the file is read.
 const TRIED: u64 = 16;
+/// A call that loses more than this beyond chance is worth a look.
+const VOICE_LOST: f64 = 0.01;
 /// A ratio above which an alternative counts as better, and below whose inverse as worse.
 const DIFFERS: f64 = 1.05;
 
 impl SetUp for GridStudy {
-    const PARTS: &'static [&'static str] =
-        &["worlds", "calls", "alternatives", "dominated", "cases"];
+    const PARTS: &'static [&'static str] = &[
+        "worlds",
+        "calls",
+        "lost",
+        "alternatives",
+        "dominated",
+        "cases",
+    ];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
@@ -197,9 +205,11 @@ impl SetUp for GridStudy {
         let judged = run_all(asked, "grid", &numbers, |number| study.run_world(*number))?;
         let worlds = judged.iter().map(Judged::row).collect();
         let mut measured = Measured::of("worlds", worlds, 1..=study.runs);
-        let calls = judged.iter().filter_map(|it| it.voice_loss);
-        let calls = calls.map(|loss| Row::default().with("beyond_chance", loss));
-        measured.parts.insert("calls", calls.collect());
+        let calls: Vec<Row> = judged.iter().filter_map(Judged::voice).collect();
+        let lost = judged.iter().filter(|it| it.loses_voice());
+        let lost = lost.filter_map(Judged::voice).collect();
+        measured.parts.insert("calls", calls);
+        measured.parts.insert("lost", lost);
         measured.fold(judged.iter().map(|it| it.hash));
         measured
             .parts
@@ -307,16 +317,32 @@ impl Judged {
             .with("unexplained", self.unexplained)
     }
 
+    /// What its calls lose.
+    fn voice(&self) -> Option<Row> {
+        let loss = self.voice_loss?;
+        Some(
+            Row::default()
+                .with("world", self.about())
+                .with("chance", self.world.chance_loss())
+                .with("beyond_chance", loss),
+        )
+    }
+
+    fn loses_voice(&self) -> bool {
+        self.voice_loss.is_some_and(|loss| loss > VOICE_LOST)
+    }
+
+    fn about(&self) -> String {
+        format!("{}: {}", self.world.number, self.world.about())
+    }
+
     /// A row for each alternative that dominates it.
     fn dominated(&self, study: &GridStudy) -> Vec<Row> {
         let row = |(place, verdict): (usize, &Verdict)| {
             let [best, worst] = [&verdict.best, &verdict.worst].map(Option::as_ref);
             let metric = |it: Option<&Figure>| it.map(|it| it.metric.clone());
             Row::default()
-                .with(
-                    "world",
-                    format!("{}: {}", self.world.number, self.world.about()),
-                )
+                .with("world", self.about())
                 .with("alternative", study.alternatives[place].name.as_str())
                 .with("better", metric(best))
                 .with("own", best.map(|it| it.own))
@@ -328,21 +354,24 @@ impl Judged {
         self.dominating().map(row).collect()
     }
 
-    /// The scenario files of a world that is dominated: as it is, and with the alternative.
+    /// The scenario files of a world that is dominated or loses calls: as it is, and with the
+    /// alternative.
     fn scenarios(&self, study: &GridStudy) -> Vec<(String, String)> {
+        let own = (
+            format!("world-{}.toml", self.world.number),
+            self.world.text(study, None),
+        );
+        let lost = self.loses_voice().then(|| own.clone());
         let of = |(place, _): (usize, &Verdict)| {
             let other = &study.alternatives[place];
             let number = self.world.number;
             let word = other.name.replace(", ", "-");
-            [
-                (format!("world-{number}.toml"), self.world.text(study, None)),
-                (
-                    format!("world-{number}-{word}.toml"),
-                    self.world.text(study, Some(other)),
-                ),
-            ]
+            let with = format!("world-{number}-{word}.toml");
+            [own.clone(), (with, self.world.text(study, Some(other)))]
         };
-        self.dominating().flat_map(of).collect()
+        lost.into_iter()
+            .chain(self.dominating().flat_map(of))
+            .collect()
     }
 }
 

@@ -323,7 +323,7 @@ impl World {
     }
 
     /// Share of a call's packets that the line loses by chance.
-    fn chance_loss(&self) -> f64 {
+    pub(super) fn chance_loss(&self) -> f64 {
         let whole = (1.0 - self.bit_errors).powf((CALL_OCTETS + FRAMING_OCTETS) * 8.0);
         1.0 - (1.0 - self.loss) * whole
     }
