@@ -341,8 +341,8 @@ impl MediaAccess {
     /// [`MediaAccess::wait_after_hearing`]). Without slots, the peer that was answered may have
     /// more to say, and isn't heard at once.
     ///
-    /// By turns, what it sends without ARQ is followed by as much silence as lets the other side
-    /// begin: what it has would meet the next transmission, or wait until there is none.
+    /// By turns of two, what it sends without ARQ is followed by as much silence as lets the other
+    /// side begin: what it has would meet the next transmission, or wait until there is none.
     ///
     /// Nobody tells who sends without ARQ that he met another one, either. Who does so `again`, and
     /// heard nobody since, comes later by chance, lest two go on in step.
@@ -362,7 +362,7 @@ impl MediaAccess {
             Access::Csma(csma) => self.contend(csma) + self.slot(csma) * later,
             Access::Turns if self.lets_in(self.now) => self.draw_turn(),
             Access::Turns if ended.answers || later > 0 => self.answer_time(),
-            Access::Turns if ended.plain && ended.speaks => {
+            Access::Turns if ended.plain && ended.speaks && self.nodes() == 1 => {
                 self.answer_time().saturating_sub(self.answer_margin)
             }
             Access::Turns => self.guard,
