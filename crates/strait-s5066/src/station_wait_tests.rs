@@ -71,6 +71,29 @@ fn turns_are_long_again_when_nobody_asks_any_more() {
     assert!(longest(&world, 60, 400) > Duration::from_secs(110));
 }
 
+/// Acknowledgements of who has advice to give never say nothing.
+#[test]
+fn a_call_ends_what_was_asked_for() {
+    let settings = [patient(0, None), patient(1, Some(WAIT))];
+    let mut world = World::new(Air::at(9600, 0.0), settings.into());
+    for _ in 0..40 {
+        world.offer(0, 1, 1000, true);
+    }
+    world.run(Instant::ZERO + Duration::from_secs(90));
+    assert!(world.on_air().is_empty());
+    let told = |world: &World| {
+        world.stations[0]
+            .peers
+            .at(1)
+            .and_then(|peer| peer.turn_told)
+    };
+    assert!(told(&world).is_some());
+    let call = of([1, 0], exchanges::word(&[0x10]));
+    world.stations[0].hear_carrier(world.now, true);
+    world.stations[0].hear(world.now, &call);
+    assert_eq!(told(&world), None);
+}
+
 #[test]
 fn edition_3_knows_nothing_of_it() {
     let mut settings = [patient(0, None), patient(1, Some(WAIT))];
