@@ -683,8 +683,8 @@ impl<T> Peer<T> {
             if kind != Kind::Management {
                 self.rate.hear_order(cx.ladder, d_pdu.eow);
                 let told = Eow::parse(d_pdu.eow).turn_max();
-                // An acknowledgement that says nothing ends what was said before, and so does a word
-                // of the link: who was started anew may want nothing, and have advice to give.
+                // An acknowledgement that says nothing ends what was said before, and so does a
+                // word of the link: who was started anew may want nothing, and have advice to give.
                 let ended = match &d_pdu.body {
                     Body::LongAck(_) => d_pdu.eow == 0,
                     Body::NonArq(piece) => piece.control().is_some(),
