@@ -1,6 +1,7 @@
 //! A host: applications on top of sockets, behind the same contract as a gateway.
 
 mod app;
+mod fragments;
 mod schedule;
 mod stack;
 
@@ -17,11 +18,12 @@ use strait_core::{
 use strait_tcp::TcpCounters;
 use strait_traffic::{Family, FlowLog};
 use strait_wire::ip::{
-    EchoKind, IPV6_HEADER_OCTETS, IcmpError, PacketInfo, Unreachable, parse_echo, parse_icmp_error,
-    protocol, udp_payload,
+    EchoKind, Fragment, IPV6_HEADER_OCTETS, IcmpError, PacketInfo, Unreachable, parse_echo,
+    parse_icmp_error, protocol, udp_payload,
 };
 
 pub use self::app::{AppId, Application, ConnectionId, Event};
+use self::fragments::Fragments;
 use self::schedule::Owner;
 use self::stack::Notice;
 pub use self::stack::{HostCounters, Stack};
@@ -75,6 +77,7 @@ pub struct Host {
     up: bool,
     tx_rate: Option<LineRate>,
     mtu: u32,
+    fragments: Fragments,
     stopped: bool,
 }
 
@@ -98,6 +101,7 @@ impl Host {
             up: true,
             tx_rate: None,
             mtu: config.mtu,
+            fragments: Fragments::default(),
             stopped: false,
         }
     }
@@ -212,7 +216,16 @@ impl Host {
             .stack
             .ledger
             .close(now, packet, Fate::Delivered(PortId::HOST));
-        self.dispatch(now, &info, &bytes);
+        match Fragment::parse(&bytes) {
+            Some(part) => {
+                if let Some(whole) = self.fragments.take(now, &part, &bytes)
+                    && let Ok(info) = PacketInfo::parse(&whole)
+                {
+                    self.dispatch(now, &info, &whole);
+                }
+            }
+            None => self.dispatch(now, &info, &bytes),
+        }
         self.stack.recycle(bytes);
         self.pump(now);
     }

@@ -78,6 +78,7 @@ pub struct Stack {
     dirty: BTreeSet<ConnectionId>,
     next_connection: u64,
     next_ident: u16,
+    next_fragmented: u32,
     sequence_seeds: Stream,
     /// The application at work, which new sockets belong to.
     pub(super) current: AppId,
@@ -108,6 +109,7 @@ impl Stack {
             dirty: BTreeSet::new(),
             next_connection: 0,
             next_ident: 0,
+            next_fragmented: 0,
             sequence_seeds: Stream::new(config.seed, &stream),
             current: AppId(0),
             scratch: Vec::new(),
@@ -568,8 +570,24 @@ impl Stack {
         self.ledger.keep_spare(bytes);
     }
 
-    /// Puts a packet of the host's own into the output queue, or destroys it if that is full.
+    /// Puts a packet of the host's own into the output queue, in fragments if it is longer than a
+    /// frame, or destroys it if the queue is full.
     fn enqueue(&mut self, now: Instant, bytes: Vec<u8>) {
+        let mtu = self.mtu as usize;
+        if bytes.len() > mtu
+            && let Ok(pieces) = ip::fragment_own(&bytes, self.next_fragmented, mtu)
+        {
+            self.next_fragmented = self.next_fragmented.wrapping_add(1);
+            self.recycle(bytes);
+            for piece in pieces {
+                self.enqueue_packet(now, piece);
+            }
+        } else {
+            self.enqueue_packet(now, bytes);
+        }
+    }
+
+    fn enqueue_packet(&mut self, now: Instant, bytes: Vec<u8>) {
         let Ok(packet) = self.ledger.admit(now, bytes, Origin::Own) else {
             return;
         };

@@ -6,7 +6,9 @@ use super::*;
 use strait_core::id::NeighbourId;
 use strait_core::id::Neighbours;
 use strait_core::node::{DownCause, FrameMeta, Notice, PortState};
-use strait_wire::ip::{TcpFlags, build_echo, build_icmp_error, build_udp, tcp_header};
+use strait_wire::ip::{
+    TcpFlags, build_echo, build_icmp_error, build_udp, fragment_own, tcp_header,
+};
 
 const PIPE: Pipe = Pipe::new(1_000_000, Duration::from_millis(10), 0.0);
 
@@ -295,11 +297,92 @@ fn a_port_that_is_down_sends_nothing_and_a_full_queue_refuses() {
         },
     );
     assert_eq!(host.stats().dropped.by(DropCause::TooBig), 1);
+    // What comes later is cut to fit.
     host.handle(Instant::ZERO, frame(&request));
-    assert_eq!(host.stats().dropped.by(DropCause::TooBig), 2);
+    assert_eq!(host.stats().dropped.by(DropCause::TooBig), 1);
+    assert_eq!(host.stack.queued(), 2);
     host.handle(Instant::ZERO, Input::Command(Command::Stop));
     host.check();
     assert_eq!(host.stats().held(), 0);
+}
+
+#[test]
+fn long_echoes_go_in_fragments_and_are_answered_whole() {
+    for (near, far) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        let (near, far): (IpAddr, IpAddr) = (near.parse().unwrap(), far.parse().unwrap());
+        let mut asking = Host::new(&HostConfig::new("ha", vec![near], 1));
+        asking.stack.bind_echo(7);
+        let payload: Vec<u8> = (0..3000_u32).map(|at| at as u8).collect();
+        assert!(
+            asking
+                .stack
+                .send_echo(Instant::ZERO, (near, far), 46, (7, 9), &payload)
+        );
+        let mut parts = Vec::new();
+        while let Some(part) = asking.stack.pop_front() {
+            assert!(part.octets() <= 1500 && part.info().dscp == 46);
+            parts.push(part.bytes().to_vec());
+        }
+        assert_eq!(parts.len(), 3);
+        // In any order, and a part twice.
+        for order in [[0, 1, 1, 2], [2, 1, 0, 0], [1, 0, 2, 2]] {
+            let mut answering = fresh();
+            for (place, part) in order.into_iter().enumerate() {
+                answering.handle(Instant::ZERO, frame(&parts[part]));
+                let answered = answering.counters().echoes_answered;
+                assert!(answered == 0 || place > 1, "{order:?}");
+            }
+            assert_eq!(answering.counters().echoes_answered, 1, "{order:?}");
+            assert_eq!(answering.stack.queued(), 3);
+        }
+    }
+}
+
+#[test]
+fn parts_wait_a_minute_for_the_rest_and_overlaps_end_them() {
+    let (near, far): (IpAddr, IpAddr) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
+    let cut = |ident: u32, mtu: usize| {
+        let mut request = Vec::new();
+        let payload = [0x55; 2000];
+        build_echo(
+            EchoKind::Request,
+            near,
+            far,
+            0,
+            64,
+            1,
+            7,
+            9,
+            &payload,
+            &mut request,
+        );
+        fragment_own(&request, ident, mtu).unwrap()
+    };
+    for (after_ns, answered) in [(59_999_999_999, 1), (60_000_000_000, 0)] {
+        let mut host = fresh();
+        let parts = cut(1, 1500);
+        host.handle(Instant::ZERO, frame(&parts[0]));
+        host.handle(Instant::from_nanos(after_ns), frame(&parts[1]));
+        assert_eq!(host.counters().echoes_answered, answered);
+    }
+    let mut host = fresh();
+    let (some, others) = (cut(2, 1500), cut(2, 1000));
+    host.handle(Instant::ZERO, frame(&some[0]));
+    host.handle(Instant::ZERO, frame(&others[1]));
+    host.handle(Instant::ZERO, frame(&some[1]));
+    assert_eq!(host.counters().echoes_answered, 0);
+    // The oldest of too many goes.
+    let mut host = fresh();
+    for ident in 0..=64 {
+        host.handle(
+            Instant::from_millis(ident.into()),
+            frame(&cut(ident, 1500)[0]),
+        );
+    }
+    for (ident, answered) in [(1, 1), (0, 1), (64, 2)] {
+        host.handle(Instant::from_millis(100), frame(&cut(ident, 1500)[1]));
+        assert_eq!(host.counters().echoes_answered, answered, "{ident}");
+    }
 }
 
 /// The SYN that a client at port 4000 sends to port 80.

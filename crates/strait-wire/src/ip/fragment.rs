@@ -1,9 +1,13 @@
-//! Fragmentation of IPv4 packets, RFC 791 section 3.2.
+//! Fragmentation of packets: of IPv4 anywhere (RFC 791 section 3.2), of IPv6 where they come from
+//! (RFC 8200 section 4.5); and what a host needs to put fragments together again.
 
+use super::IPV6_HEADER_OCTETS;
 use super::checksum;
-use super::parse::{self, ParseError};
-use crate::bytes::{put_at, u16_at};
+use super::parse::{self, ParseError, extension};
+use crate::bytes::{put_at, u16_at, u32_at};
 use alloc::vec::Vec;
+use core::net::IpAddr;
+use core::ops::Range;
 use etherparse::checksum::Sum16BitWords;
 use thiserror::Error;
 
@@ -132,6 +136,150 @@ fn with_copied_options(header: &[u8]) -> Option<Vec<u8>> {
     Some(copied)
 }
 
+/// Octets of IPv6's fragment header.
+const FRAGMENT_HEADER_OCTETS: usize = 8;
+
+/// Cuts a packet of a host's own into packets of at most `mtu` octets; one that fits comes back
+/// whole. `ident` tells the fragments of one IPv6 packet from those of another; an IPv4 packet has
+/// its own. An IPv6 packet with extension headers isn't cut: hosts here send none.
+pub fn fragment_own(bytes: &[u8], ident: u32, mtu: usize) -> Result<Vec<Vec<u8>>, FragmentError> {
+    let layout = parse::layout(bytes).map_err(FragmentError::NoPacket)?;
+    if layout.info.src.is_ipv4() || bytes.len() <= mtu {
+        return fragment_ipv4(bytes, mtu).or_else(|error| match error {
+            FragmentError::Ipv6 => Ok(Vec::from([Vec::from(bytes)])),
+            other => Err(other),
+        });
+    }
+    if layout.transport != IPV6_HEADER_OCTETS {
+        return Err(FragmentError::Ipv6);
+    }
+    let (header, data) = bytes.split_at(IPV6_HEADER_OCTETS);
+    let room = mtu.saturating_sub(IPV6_HEADER_OCTETS + FRAGMENT_HEADER_OCTETS);
+    let unit = room / UNIT_OCTETS * UNIT_OCTETS;
+    if unit == 0 {
+        return Err(FragmentError::MtuTooSmall);
+    }
+    let pieces = data.chunks(unit).enumerate().map(|(place, piece)| {
+        let offset = place * unit;
+        let more = offset + piece.len() < data.len();
+        let mut packet = Vec::with_capacity(mtu);
+        packet.extend_from_slice(header);
+        put_at(
+            &mut packet,
+            4,
+            ((FRAGMENT_HEADER_OCTETS + piece.len()) as u16).to_be_bytes(),
+        );
+        put_at(&mut packet, 6, [extension::FRAGMENT]);
+        packet.extend_from_slice(&[layout.info.protocol, 0]);
+        // Units of eight octets, in the upper 13 bits.
+        packet.extend_from_slice(&(offset as u16 | u16::from(more)).to_be_bytes());
+        packet.extend_from_slice(&ident.to_be_bytes());
+        packet.extend_from_slice(piece);
+        packet
+    });
+    Ok(pieces.collect())
+}
+
+/// Which packet a fragment is of (RFC 791 section 3.2, RFC 8200 section 4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FragmentOf {
+    /// Source and destination.
+    pub ends: (IpAddr, IpAddr),
+    /// Told apart by protocol too in IPv4; 0 in IPv6.
+    pub protocol: u8,
+    /// Its identification.
+    pub ident: u32,
+}
+
+/// A part of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Of which.
+    pub of: FragmentOf,
+    /// Octets of the whole before its own.
+    pub offset: usize,
+    /// Others come after it.
+    pub more: bool,
+    /// Its octets of the whole, in the packet.
+    pub data: Range<usize>,
+}
+
+impl Fragment {
+    /// Reads a fragment; `None` for what is whole, no packet, or has extension headers before its
+    /// fragment header.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let layout = parse::layout(bytes).ok().filter(|it| it.fragment)?;
+        let info = layout.info;
+        let ends = (info.src, info.dst);
+        let (place, of, more, start) = if info.src.is_ipv4() {
+            let (ident, protocol) = (u16_at(bytes, 4)?.into(), info.protocol);
+            let flags = u16_at(bytes, 6)?;
+            let place = usize::from(flags & OFFSET_MASK) * UNIT_OCTETS;
+            let of = FragmentOf {
+                ends,
+                protocol,
+                ident,
+            };
+            (place, of, flags & MORE_FRAGMENTS != 0, layout.transport)
+        } else {
+            if *bytes.get(6)? != extension::FRAGMENT {
+                return None;
+            }
+            let word = u16_at(bytes, IPV6_HEADER_OCTETS + 2)?;
+            let ident = u32_at(bytes, IPV6_HEADER_OCTETS + 4)?;
+            let of = FragmentOf {
+                ends,
+                protocol: 0,
+                ident,
+            };
+            let start = IPV6_HEADER_OCTETS + FRAGMENT_HEADER_OCTETS;
+            (usize::from(word & !7), of, word & 1 != 0, start)
+        };
+        let data = start..bytes.len();
+        let whole = !more || data.len().is_multiple_of(UNIT_OCTETS);
+        (!data.is_empty() && whole && place + data.len() <= usize::from(u16::MAX)).then_some(Self {
+            of,
+            offset: place,
+            more,
+            data,
+        })
+    }
+}
+
+/// The packet whose first fragment is `first` and whose octets behind its headers are `data`;
+/// `None` if `first` is none or the whole is too long.
+#[must_use]
+pub fn join(first: &[u8], data: &[u8]) -> Option<Vec<u8>> {
+    let fragment = Fragment::parse(first).filter(|it| it.offset == 0)?;
+    let header = match fragment.of.ends.0 {
+        IpAddr::V4(_) => &first[..fragment.data.start],
+        IpAddr::V6(_) => &first[..IPV6_HEADER_OCTETS],
+    };
+    let mut whole = Vec::with_capacity(header.len() + data.len());
+    whole.extend_from_slice(header);
+    whole.extend_from_slice(data);
+    if fragment.of.ends.0.is_ipv4() {
+        let octets = u16::try_from(whole.len()).ok()?;
+        put_at(&mut whole, 2, octets.to_be_bytes());
+        let flags = u16_at(&whole, 6)? & !MORE_FRAGMENTS;
+        put_at(&mut whole, 6, flags.to_be_bytes());
+        put_at(&mut whole, 10, [0, 0]);
+        let sum = Sum16BitWords::new()
+            .add_slice(header_of(&whole)?)
+            .ones_complement();
+        put_at(&mut whole, 10, sum.to_ne_bytes());
+    } else {
+        put_at(&mut whole, 4, u16::try_from(data.len()).ok()?.to_be_bytes());
+        put_at(&mut whole, 6, [*first.get(IPV6_HEADER_OCTETS)?]);
+    }
+    Some(whole)
+}
+
+fn header_of(packet: &[u8]) -> Option<&[u8]> {
+    packet.get(..usize::from(packet.first()? & 0x0f) * 4)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +397,40 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn own_packets_come_back_from_their_parts(
+            octets in 0..4000_usize, mtu in 60..1500_usize, ipv6: bool, ident: u32,
+        ) {
+            let payload: Vec<u8> = (0..octets).map(|at| (at * 7) as u8).collect();
+            let (src, dst) = match ipv6 {
+                true => (addr("[fd00::1]:1000"), addr("[fd00::2]:2000")),
+                false => (addr("192.0.2.1:1000"), addr("198.51.100.2:2000")),
+            };
+            let mut packet = vec![];
+            prop_assert!(build_udp(src, dst, 46, 64, 0xbeef, 0, &payload, &mut packet));
+            let pieces = fragment_own(&packet, ident, mtu).unwrap();
+            let mut data = vec![];
+            for piece in &pieces {
+                prop_assert!(piece.len() <= mtu && PacketInfo::parse(piece).is_ok());
+                if let Some(part) = Fragment::parse(piece) {
+                    prop_assert_eq!(part.offset, data.len());
+                    data.extend_from_slice(&piece[part.data]);
+                }
+            }
+            let whole = if pieces.len() == 1 { pieces[0].clone() } else { join(&pieces[0], &data).unwrap() };
+            prop_assert_eq!(whole, packet);
+        }
+
+        #[test]
+        fn any_octets_are_a_part_or_none(data: Vec<u8>, flags: u16, body: Vec<u8>) {
+            let _ = Fragment::parse(&data).is_some_and(|it| data.get(it.data).is_none());
+            let packet = ipv4(&[], flags, 17, &body);
+            if let Some(part) = Fragment::parse(&packet) {
+                prop_assert!(packet.get(part.data).is_some());
+                let _ = join(&packet, &body);
+            }
+        }
+
         #[test]
         fn pieces_join_to_the_packet(octets in 0..1500_usize, mtu in 28..1500_usize) {
             let packet = udp(octets);

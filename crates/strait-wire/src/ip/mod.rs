@@ -26,7 +26,7 @@ pub use checksum::{
 };
 pub use digest::digest;
 pub use edit::{clamp_mss, decrement_hop_limit, set_dscp, set_ecn_ce};
-pub use fragment::{FragmentError, fragment_ipv4};
+pub use fragment::{Fragment, FragmentError, FragmentOf, fragment_ipv4, fragment_own, join};
 pub use icmp::{IcmpError, Unreachable, build_icmp_error, parse_icmp_error};
 pub use neighbour::{
     ALL_NODES, ALL_ROUTERS, Discovery, Neighbour, Router, build_router_solicitation,

@@ -209,10 +209,10 @@ fn tcp_without_data(bytes: &[u8], at: usize) -> Option<TcpFlags> {
 }
 
 /// Numbers of the IPv6 extension headers.
-mod extension {
+pub(super) mod extension {
     pub(super) const HOP_BY_HOP: u8 = 0;
     pub(super) const ROUTING: u8 = 43;
-    pub(super) const FRAGMENT: u8 = 44;
+    pub(in crate::ip) const FRAGMENT: u8 = 44;
     pub(super) const AUTHENTICATION: u8 = 51;
     pub(super) const DESTINATION: u8 = 60;
     pub(super) const MOBILITY: u8 = 135;
