@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 #![allow(clippy::print_stdout, reason = "a test tells what it has tried")]
 
+mod determinism;
 mod draw;
 mod judge;
 mod patience;

@@ -1,9 +1,7 @@
 //! Losses in bursts: what comes out wrongly behind a burst longer than low bits can tell.
 
+use crate::traffic::{Dice, Flow, KINDS, Kind};
 use strait_link::rohc::{Beyond, Cids, Peer, Received, Settings};
-use traffic::{Dice, Flow, KINDS, Kind};
-
-mod traffic;
 
 /// The share of packets that are lost, and how many in a row on average.
 const LOSS: f64 = 0.1;

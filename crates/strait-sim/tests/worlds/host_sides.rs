@@ -1,7 +1,5 @@
 //! Gateways with several host sides, in whole scenarios.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
-
 use std::path::Path;
 
 use strait_core::{Instant, PortId};

@@ -1,8 +1,6 @@
 //! Gateways with STANAG 5066 stations on an HF channel: what turns cost, and the books of whole
 //! worlds with kills and noise.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
-
 use std::path::{Path, PathBuf};
 
 use strait_core::Instant;

@@ -1,11 +1,6 @@
 //! Same scenario and seed, same history: in any thread, process, build and machine, and whether
 //! or not anybody looks at it.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
-
-#[path = "swarm/draw/mod.rs"]
-mod draw;
-
 use std::path::Path;
 use std::process::Command;
 
@@ -14,6 +9,8 @@ use strait_core::{Duration, Instant};
 use strait_scenario::{Loaded, Scenario};
 use strait_sim::{Options, build, run_once, run_scenario};
 use strait_traffic::Kind;
+
+use crate::draw::{HEAL_MS, draw};
 
 /// A swarm scenario with four gateways, a shared port, a serial line, kills, outages, changes of
 /// the rate, loss in bursts, jitter, reordering, duplicates, bit errors, half duplex and
@@ -40,12 +37,12 @@ fn pinned(mut loaded: Loaded) -> Loaded {
 }
 
 fn swarm() -> Loaded {
-    let drawn = draw::draw(SEED);
+    let drawn = draw(SEED);
     assert!(drawn.doubles && !drawn.weak && drawn.resent_max == 0);
     assert!(drawn.end_ms > drawn.complete_ms && drawn.complete_ms > drawn.drained_ms);
     let mut loaded = drawn.load();
     // Faults and what follows directly; the long wait after them shows nothing here.
-    loaded.scenario.duration = Time(Duration::from_millis(2 * draw::HEAL_MS));
+    loaded.scenario.duration = Time(Duration::from_millis(2 * HEAL_MS));
     pinned(loaded)
 }
 
@@ -128,7 +125,7 @@ fn another_process_has_the_same_history() {
     for _ in 0..2 {
         let mut command = Command::new(&program);
         let output = command
-            .args(["--exact", "prints_a_hash", "--nocapture"])
+            .args(["--exact", "determinism::prints_a_hash", "--nocapture"])
             .output();
         let text = String::from_utf8(output.unwrap().stdout).unwrap();
         let (_, hash) = text.split_once("hash=").unwrap();

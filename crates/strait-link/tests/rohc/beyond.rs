@@ -1,10 +1,8 @@
 //! What two ends of ours may agree on beyond the standard: checksums that are rebuilt, and flows
 //! known beforehand.
 
+use crate::traffic::{Dice, Flow, Kind};
 use strait_link::rohc::{Beyond, Cids, Fault, Peer, Profile, Provision, Received, Settings};
-use traffic::{Dice, Flow, Kind};
-
-mod traffic;
 
 fn pair(beyond: &Beyond) -> [Peer; 2] {
     let settings = Settings::new(Cids::Small(15));

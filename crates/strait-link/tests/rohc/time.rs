@@ -1,10 +1,8 @@
 //! Links without a way back: nobody can ask, so contexts are said whole again by time, too.
 
+use crate::traffic::{Dice, Flow, KINDS, Kind};
 use strait_core::{Duration, Instant};
 use strait_link::rohc::{Cids, Compressor, Decompressor, Peer, Profile, Received, Settings};
-use traffic::{Dice, Flow, KINDS, Kind};
-
-mod traffic;
 
 /// Below 750 baud a link leaves more: the time of 600 octets, 20 s at 300 baud, as each context
 /// said whole has some 60 and a flow takes a tenth of the line for them then. Ten seconds would

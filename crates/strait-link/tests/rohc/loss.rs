@@ -2,11 +2,9 @@
 
 use std::collections::VecDeque;
 
+use crate::traffic::{Dice, Flow, KINDS, Kind};
 use proptest::prelude::*;
 use strait_link::rohc::{Beyond, Cids, Fault, Peer, Profile, Received, Settings};
-use traffic::{Dice, Flow, KINDS, Kind};
-
-mod traffic;
 
 #[derive(Debug, Default)]
 struct Outcome {

@@ -1,11 +1,9 @@
 //! Streams of every kind between two ends of ours, and what their headers come to beside another
 //! implementation's.
 
+use crate::traffic::Dice;
+use crate::traffic::streams::{Carrier, Ids, Load, Recipe, Stream, Wander};
 use strait_link::rohc::{Cids, Compressor, Decompressor, Peer, Profile, Received, Settings};
-use traffic::Dice;
-use traffic::streams::{Carrier, Ids, Load, Recipe, Stream, Wander};
-
-mod traffic;
 
 /// What became of a stream's packets.
 #[derive(Debug, Default)]

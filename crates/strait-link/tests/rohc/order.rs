@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::traffic::{Dice, Flow, KINDS, Kind};
 use strait_link::rohc::{Beyond, Cids, Fault, Peer, Received, Settings};
-use traffic::{Dice, Flow, KINDS, Kind};
-
-mod traffic;
 
 fn pair(counts: bool) -> [Peer; 2] {
     let beyond = Beyond {

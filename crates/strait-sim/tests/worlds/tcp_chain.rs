@@ -6,8 +6,6 @@
 //! lost, 95 % intervals) and with a Linux kernel. Nothing here is fitted to them: the profiles hold
 //! the constants of their set-up.
 
-#![cfg(test)]
-
 use strait_channel::LinkConfig;
 use strait_core::Duration;
 use strait_core::units::{Octets, Share};

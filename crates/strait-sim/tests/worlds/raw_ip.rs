@@ -1,7 +1,5 @@
 //! Ports of kind `ip` put their frames into IP packets, and the links carry, count and lose those.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

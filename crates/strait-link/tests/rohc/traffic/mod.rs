@@ -1,5 +1,4 @@
 //! Packets of flows of all kinds that header compression knows.
-#![allow(dead_code, reason = "each test uses some of it")]
 
 use core::net::IpAddr;
 

@@ -1,7 +1,5 @@
 //! Scenarios that once showed a bug. Each says in its file what was wrong.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
-
 use std::path::{Path, PathBuf};
 
 use strait_core::Instant;

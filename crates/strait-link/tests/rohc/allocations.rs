@@ -1,11 +1,9 @@
 //! A flow under way costs no allocation: neither in the compressor nor in the decompressor, given
 //! buffers that have the room.
 
+use crate::traffic::{Dice, Flow, KINDS, Kind};
 use allocation_counter::{AllocationInfo, measure};
 use strait_link::rohc::{Beyond, Cids, Peer, Received, Settings};
-use traffic::{Dice, Flow, KINDS, Kind};
-
-mod traffic;
 
 /// Packets until every habit of a flow is learned, and those that are counted.
 const LEARNING: usize = 40;

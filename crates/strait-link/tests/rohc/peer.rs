@@ -1,17 +1,15 @@
 //! Both ends beside another implementation's: streams of every kind, compressed here and
 //! decompressed there, and the other way round. The other program is what `STRAIT_ROHC_PEER` names,
-//! or `rohc_peer/peer.c` where `pkg-config` finds its library. Without either the test says so and
+//! or `rohc/peer/peer.c` where `pkg-config` finds its library. Without either the test says so and
 //! checks nothing.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use crate::traffic::Dice;
+use crate::traffic::streams::{Ids, Load, Recipe, Stream, Wander};
 use strait_link::rohc::{Cids, Peer, Received, Settings};
-use traffic::Dice;
-use traffic::streams::{Ids, Load, Recipe, Stream, Wander};
-
-mod traffic;
 
 fn hexadecimal(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
@@ -104,7 +102,7 @@ fn build() -> Option<PathBuf> {
         .filter(|output| output.status.success())?;
     let flags = String::from_utf8(flags.stdout).expect("text");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rohc_peer");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rohc_peer/peer.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rohc/peer/peer.c");
     let built = Command::new("cc")
         .args(["-O1", "-o"])
         .args([&program, &source])

@@ -1,17 +1,15 @@
 //! Damaged frames: how many pass the check of their segment, and how many of those become packets
 //! that nobody sent.
 //!
-//! `STRAIT_DAMAGED_FRAMES=1000000 cargo test --release -p strait-link --test rohc_damage --
+//! `STRAIT_DAMAGED_FRAMES=1000000 cargo test --release -p strait-link --test rohc damage --
 //! --nocapture` measures what docs/wire-format/headers.md states.
 
+use crate::traffic::{Dice, Flow, KINDS};
 use strait_core::rate::LineRate;
 use strait_link::rohc::{Cids, Peer, Received, Settings};
 use strait_link::{LinkSettings, Receiver, SegmentCheck};
 use strait_wire::check::Crc32Sum;
 use strait_wire::segment::{STREAMS, SegmentHeader, emit_segment};
-use traffic::{Dice, Flow, KINDS};
-
-mod traffic;
 
 /// Frames to damage; the variable says how many instead.
 fn frames() -> u64 {

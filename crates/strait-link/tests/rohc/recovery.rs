@@ -3,10 +3,8 @@
 
 use std::collections::VecDeque;
 
+use crate::traffic::{Dice, Flow, KINDS, Kind};
 use strait_link::rohc::{Cids, Peer, Profile, Received, Settings};
-use traffic::{Dice, Flow, KINDS, Kind};
-
-mod traffic;
 
 /// Time between two packets of the call, in ns.
 const PERIOD_NS: u64 = 200_000_000;

@@ -1,7 +1,5 @@
 //! What the world does with nodes and ports: kills and restarts, shared ports, captures.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
-
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};

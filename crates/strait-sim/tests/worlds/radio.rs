@@ -1,7 +1,5 @@
 //! Gateways whose ports have radios: the books of whole worlds, with kills, noise and collisions.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
-
 use std::path::Path;
 
 use strait_channel::LossCause;

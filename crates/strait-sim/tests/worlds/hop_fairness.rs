@@ -1,7 +1,5 @@
 //! Flows that are alike share a chain of reliable links alike.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
-
 use std::path::Path;
 
 use strait_core::Duration;

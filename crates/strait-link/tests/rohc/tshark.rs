@@ -4,10 +4,8 @@
 use std::fs;
 use std::process::Command;
 
+use crate::traffic::{Dice, Flow, Kind};
 use strait_link::rohc::{Cids, Peer, Profile, Settings};
-use traffic::{Dice, Flow, Kind};
-
-mod traffic;
 
 /// Header compression as an Ethernet type.
 const ETHERTYPE: [u8; 2] = [0x22, 0xf1];

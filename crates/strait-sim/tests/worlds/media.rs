@@ -1,7 +1,5 @@
 //! Neighbours of a shared port that are unplugged while others stay.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
-
 use std::path::Path;
 
 use strait_core::Instant;

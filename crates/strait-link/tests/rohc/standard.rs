@@ -1,11 +1,9 @@
 //! Rules of the standards that only other implementations would notice if they were broken.
 
+use crate::traffic::{Dice, Flow, KINDS, Kind};
 use strait_link::rohc::{
     Cids, Compressor, Decompressor, Doubt, Fault, Peer, Profile, Received, Settings,
 };
-use traffic::{Dice, Flow, KINDS, Kind};
-
-mod traffic;
 
 const SETTINGS: Settings = Settings {
     feedback: false,

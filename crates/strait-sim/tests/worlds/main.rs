@@ -1,0 +1,13 @@
+//! Scenarios and small worlds, one behaviour a file.
+#![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
+
+mod hop_fairness;
+mod host_sides;
+mod media;
+mod radio;
+mod raw_ip;
+mod regressions;
+mod s5066;
+mod services;
+mod tcp_chain;
+mod world;
