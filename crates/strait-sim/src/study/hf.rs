@@ -7,7 +7,7 @@ use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_scenario::{Loaded, Scenario};
 
 use super::hf_calls::Calls;
-use super::hf_ip::{Collapse, IpRow};
+use super::hf_ip::{Collapse, IpRow, Turnarounds};
 use super::hf_net_delay::NetDelays;
 use super::hf_nets::Nets;
 use super::hf_rate::Rates;
@@ -36,6 +36,8 @@ pub(super) struct HfStudy {
     pub(super) ip: Vec<IpRow>,
     /// Their transfer that went on and on.
     pub(super) collapse: Option<Collapse>,
+    /// IP with radios that take their time.
+    turnarounds: Option<Turnarounds>,
     /// Data rates over paths that change.
     rates: Option<Rates>,
     /// Data with calls, and confirmations.
@@ -111,6 +113,7 @@ impl SetUp for HfStudy {
         "ip",
         "ip figures",
         "collapse",
+        "turnarounds",
         "mixed",
         "calls",
         "rates",
@@ -137,6 +140,13 @@ impl SetUp for HfStudy {
         }
         came.push(("mixed", mixed()?));
         for (part, optional) in [
+            (
+                "turnarounds",
+                self.turnarounds
+                    .as_ref()
+                    .map(|of| self.run_turnarounds(of, asked))
+                    .transpose()?,
+            ),
             (
                 "calls",
                 self.calls.as_ref().map(|of| of.run(asked)).transpose()?,

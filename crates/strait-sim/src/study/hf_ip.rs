@@ -133,6 +133,16 @@ pub(super) struct Collapse {
     points: Vec<ProgressRow>,
 }
 
+/// Radios that take longer to change from hearing to sending.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Turnarounds {
+    /// How long they take.
+    values: Vec<Time>,
+    /// What is measured with each.
+    rows: Vec<IpRow>,
+}
+
 /// What a system made of a row.
 #[derive(Clone, Debug, Default)]
 struct IpCell {
@@ -222,6 +232,46 @@ impl HfStudy {
         let long = self.collapse.iter().zip(systems.last());
         let long = long.flat_map(|(collapse, of)| collapse.rows(of, self.cells));
         Ok((came, [self.figures(systems), long.collect()]))
+    }
+
+    /// IP over our stations with radios that take their time: a row for each of `turnarounds`' rows.
+    pub(super) fn run_turnarounds(
+        &self,
+        turnarounds: &Turnarounds,
+        asked: &Asked<'_>,
+    ) -> Result<Came, StudyError> {
+        let base = load("hf/ip.toml")?;
+        let mut worlds = Vec::new();
+        for row in &turnarounds.rows {
+            for turnaround in &turnarounds.values {
+                let mut world = world(&base, row)
+                    .map_err(|error| ConfigError::of_file("hf/ip.toml", error.to_string()))?;
+                let links = world.links.iter_mut();
+                for hf in links.filter_map(|link| link.channel.hf_config_mut()) {
+                    hf.turnaround = Some(*turnaround);
+                }
+                worlds.push((world, row));
+            }
+        }
+        let cells = run_all(asked, "hf-turnarounds", &worlds, |(world, row)| {
+            cell(world, Scenario::BASE, row)
+        })?;
+        let mut came = Came::default();
+        let each = cells.chunks(turnarounds.values.len().max(1));
+        for (row, cells) in turnarounds.rows.iter().zip(each) {
+            let bits = row.octets.map(|octets| octets.0 as f64 * 8.0);
+            let mut line = Row::default()
+                .with("table", row.table.word())
+                .with("rate", row.rate.0)
+                .with("size_octets", row.octets.map(|octets| octets.0 as f64))
+                .with("limit_s", bits.map(|bits| bits / row.rate.0 as f64));
+            for (turnaround, cell) in turnarounds.values.iter().zip(cells) {
+                came.note(cell.hash, cell.unexplained);
+                line = line.with(format!("with {turnaround}"), cell.value);
+            }
+            came.rows.push(line);
+        }
+        Ok(came)
     }
 
     /// Each figure of others, and whether the likeness of their stations meets it.

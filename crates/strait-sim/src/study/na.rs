@@ -2,7 +2,9 @@
 
 mod errors;
 mod figures;
+mod networks;
 mod rows;
+mod ways;
 
 use serde::Deserialize;
 use strait_core::delay::DelayPart;
@@ -141,6 +143,8 @@ struct NaCase {
     calls: usize,
     /// What goes beside them.
     data: Data,
+    /// By gateways that know no calls: whole packets in the order in which they come.
+    fifo: bool,
 }
 
 /// A call's packet as the line carried it.
@@ -197,6 +201,11 @@ const REBUILT: &str = r#"
 name = "rebuilt"
 node = { port = { line = { checksums = "rebuild" } } }
 "#;
+/// What a case without an adapter has: a plain link with one queue.
+const FIFO: &str = r#"
+name = "fifo"
+node = { policy = { preset = "fifo" }, port = { line = { profile = "plain", compression = "none" } } }
+"#;
 const SEED: u64 = 1;
 const ENDS: [&str; 2] = ["a", "b"];
 const HOSTS: [&str; 2] = ["ha", "hb"];
@@ -209,31 +218,34 @@ impl NaStudy {
             for calls in [1, 2] {
                 let pings = self.ping_payloads.iter().map(|size| Data::Ping(size.0));
                 let beside = pings.chain([Data::TwoPings, Data::Bulk, Data::Ftp, Data::TwoFiles]);
-                let case = |data| NaCase {
-                    vocoder: vocoder.clone(),
-                    calls,
-                    data,
-                };
-                cases.extend([Data::Nothing].into_iter().chain(beside).map(case));
+                let all = [Data::Nothing].into_iter().chain(beside);
+                cases.extend(all.map(|data| NaCase::new(vocoder, calls, data)));
             }
         }
-        if let Some(vocoder) = self.vocoders.first() {
-            let case = |(calls, data)| NaCase {
-                vocoder: vocoder.clone(),
-                calls,
-                data,
-            };
-            let more = [
+        for (place, vocoder) in self.vocoders.iter().enumerate() {
+            let once = [
                 (1, Data::TalkSpurts),
                 (1, Data::Rebuilt),
                 (1, Data::Storm),
                 (0, Data::Slope),
-                (1, Data::Slope),
-                (2, Data::Slope),
             ];
-            cases.extend(more.map(case));
+            // Two calls of the second leave less than a long ping needs.
+            let more = once.into_iter().chain([(2, Data::Slope)]);
+            let more = more.filter(|_| place == 0).chain([(1, Data::Slope)]);
+            cases.extend(more.map(|(calls, data)| NaCase::new(vocoder, calls, data)));
         }
         cases
+    }
+
+    /// The same without an adapter, for those of `cases` that an adapter isn't tried alone in.
+    fn without_adapter(&self, asked: &Asked<'_>, cases: &[NaCase]) -> Vec<NaCase> {
+        let first = self.vocoders.first();
+        let own = cases.iter().filter(|case| {
+            let quick = case.calls < 2 && Some(&case.vocoder) == first;
+            (asked.full || quick) && !matches!(case.data, Data::TalkSpurts | Data::Rebuilt)
+        });
+        let fifo = own.cloned().map(|case| NaCase { fifo: true, ..case });
+        fifo.collect()
     }
 
     /// When every side's first second is over: in turns, the second side's.
@@ -350,6 +362,18 @@ impl NaStudy {
     }
 }
 
+impl NaCase {
+    fn new(vocoder: &Vocoder, calls: usize, data: Data) -> Self {
+        let vocoder = vocoder.clone();
+        Self {
+            vocoder,
+            calls,
+            data,
+            fifo: false,
+        }
+    }
+}
+
 /// How long one side of a call in turns talks: about 10 s.
 fn turn(vocoder: &Vocoder) -> Duration {
     let periods = 10_000 / vocoder.period.0.as_millis().max(1);
@@ -365,7 +389,9 @@ fn traffic(name: &str, kind: Kind, [from, to]: [usize; 2]) -> TrafficKeys {
 }
 
 impl SetUp for NaStudy {
-    const PARTS: &'static [&'static str] = &["calls", "sizes", "slopes", "gap", "pairs", "errors"];
+    const PARTS: &'static [&'static str] = &[
+        "calls", "sizes", "slopes", "gap", "pairs", "ways", "networks", "errors",
+    ];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
@@ -378,10 +404,15 @@ impl SetUp for NaStudy {
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let first = self.vocoders.first();
         let mut cases = self.cases();
         if !asked.full {
-            cases.retain(|case| case.calls < 2 || case.data != Data::Slope);
+            cases.retain(|case| {
+                let quick = case.calls < 2 && Some(&case.vocoder) == first;
+                quick || case.data != Data::Slope
+            });
         }
+        cases.extend(self.without_adapter(asked, &cases));
         let mut measured = Measured::of("calls", Vec::new(), [SEED]);
         let runs = self.run_cases(asked, "na", &load("lab/adapter.toml")?, &cases)?;
         measured.fold_whole(runs.iter().map(|run| run.hash));
@@ -398,6 +429,7 @@ impl SetUp for NaStudy {
         // The same on a link for frames, where nothing can be suspended.
         cases = self.cases();
         cases.retain(|case| case.data != Data::Slope);
+        cases.extend(self.without_adapter(asked, &cases));
         let runs = self.run_cases(asked, "na-gap", &load("lab/adapter-frames.toml")?, &cases)?;
         measured.fold_whole(runs.iter().map(|run| run.hash));
         let rows = Rows {
@@ -406,6 +438,8 @@ impl SetUp for NaStudy {
         };
         measured.parts.insert("gap", rows.calls());
         na_pairs::run(asked, &mut measured)?;
+        ways::run(asked, &mut measured)?;
+        networks::run(&self.parts, asked, &mut measured)?;
         errors::run(&self.parts, asked, &mut measured)?;
         Ok(measured)
     }
@@ -433,13 +467,16 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, Buil
     let mut loaded = base.clone();
     loaded.scenario.traffic = sorted_out(study.traffic(case))?;
     loaded.scenario.faults.clear();
-    let variant = if case.data == Data::Rebuilt {
-        let rebuilt = config_text::parse("rebuilt", REBUILT)?;
-        loaded.scenario.variants.push(rebuilt);
-        "rebuilt"
-    } else {
-        Scenario::BASE
-    };
+    let mut variant = Scenario::BASE;
+    for (name, text, wanted) in [
+        ("rebuilt", REBUILT, case.data == Data::Rebuilt),
+        ("fifo", FIFO, case.fifo),
+    ] {
+        if wanted {
+            loaded.scenario.variants = vec![config_text::parse(name, text)?];
+            variant = name;
+        }
+    }
     let mut built = build(&loaded, variant, SEED)?;
     built.world.keep_fates();
     let settled = study.settled(case);
@@ -453,6 +490,7 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, Buil
     let after = carried(&built);
     let [packets, octets] = [0, 1].map(|part| (after[part] - before[part]) as f64);
     let header = octets / packets - case.vocoder.payload.0 as f64;
+    let adapter = !case.fifo && case.data.is_nothing() && packets > 0.0;
     let line = line(&built);
     let reports = |voice: bool| -> Vec<FlowReport> {
         let all = loaded.scenario.traffic.iter();
@@ -480,11 +518,7 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, Buil
         bulk_s,
         line,
         // Other packets' headers are in the same count.
-        header_octets: case
-            .data
-            .is_nothing()
-            .then_some(header)
-            .filter(|_| packets > 0.0),
+        header_octets: adapter.then_some(header),
         gaps: gaps(&built),
         unexplained: built.world.unexplained(),
         hash: built.world.hash(),
@@ -546,7 +580,7 @@ mod tests {
         let text = include_str!("../../../../scenarios/studies/na.toml");
         let study = config_text::parse::<NaStudy>("na.toml", text).unwrap();
         let cases = study.cases();
-        assert_eq!(cases.len(), 2 * 2 * 10 + 6);
+        assert_eq!(cases.len(), 2 * 2 * 12 + 7);
         for case in &cases {
             let traffic = study.traffic(case);
             for (place, config) in traffic.iter().enumerate() {

@@ -169,6 +169,8 @@ files! {
     "hf/ping.toml"
     "lab/adapter-frames.toml"
     "lab/adapter.toml"
+    "lab/adapters-in-a-row.toml"
+    "lab/adapters-nested.toml"
     "lab/hbh-parity.toml"
     "links/frames-7680.toml"
     "links/serial-9600.toml"
@@ -183,6 +185,8 @@ files! {
     "studies/hbh-live.toml"
     "studies/hbh-pressure.toml"
     "studies/na-errors.toml"
+    "studies/na-esp.toml"
+    "studies/na-extended.toml"
     "studies/na-pairs.toml"
 }
 

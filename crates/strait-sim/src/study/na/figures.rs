@@ -2,8 +2,8 @@
 
 use strait_report::scatter::{Figure, Marks};
 
-use super::Data;
 use super::rows::{Rows, WAIT_S, delays, line_through};
+use super::{Data, NaCase};
 
 /// What is drawn beside one call of the first vocoder.
 const BESIDE: [Data; 4] = [Data::Ping(64), Data::Ping(1400), Data::Bulk, Data::TwoFiles];
@@ -17,10 +17,11 @@ pub(super) fn all(rows: &Rows<'_>) -> Vec<(String, String)> {
 
 /// How much later than alone each packet of one side of a call is, over time.
 fn jitter(rows: &Rows<'_>) -> Figure {
-    let vocoder = rows.study.vocoders.first().map_or("", |it| &it.name);
-    let alone = rows.find(vocoder, 1, Data::Nothing);
+    let vocoder = rows.study.vocoders.first();
+    let run = |data| rows.find(&NaCase::new(vocoder?, 1, data));
+    let alone = run(Data::Nothing);
     let drawn = BESIDE.into_iter().filter_map(|data| {
-        let (run, alone) = (rows.find(vocoder, 1, data)?, alone?);
+        let (run, alone) = (run(data)?, alone?);
         let calls = run.calls.iter().zip(&alone.calls);
         let points = calls.flat_map(|(beside, alone)| {
             let same = delays(beside).zip(delays(alone));
@@ -41,7 +42,10 @@ fn jitter(rows: &Rows<'_>) -> Figure {
         ..Marks::default()
     });
     Figure {
-        title: format!("how much later data makes the packets of a call, vocoder of {vocoder}"),
+        title: format!(
+            "how much later data makes the packets of a call, vocoder of {}",
+            vocoder.map_or("", |it| &it.name)
+        ),
         across: "sent [s]".into(),
         up: "later than alone [ms]".into(),
         marks,
@@ -50,7 +54,7 @@ fn jitter(rows: &Rows<'_>) -> Figure {
 
 /// Ping time against size, with straight lines through the means.
 fn ping(rows: &Rows<'_>) -> Figure {
-    let marks = rows.slopes().map(|(calls, run)| {
+    let marks = rows.slopes().map(|(name, run)| {
         let points = rows.ping_points(run);
         let line = line_through(&points).map_or_else(Vec::new, |(slope, _)| {
             let count = points.len() as f64;
@@ -63,12 +67,7 @@ fn ping(rows: &Rows<'_>) -> Figure {
             vec![at(0.0), at(most)]
         });
         Marks {
-            name: match calls {
-                0 => "no call".into(),
-                1 => "one call".into(),
-                2 => "two calls".into(),
-                calls => format!("{calls} calls"),
-            },
+            name,
             points,
             line,
             ..Marks::default()

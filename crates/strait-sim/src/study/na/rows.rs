@@ -13,6 +13,10 @@ pub(in crate::study) const WAIT_S: f64 = 2.0 * OCTET_S;
 /// The same on a link for frames, where nothing can be suspended: 32 octets of a packet with a
 /// header of one octet and a check of two.
 const FRAGMENT_S: f64 = (32.0 + 3.0) * OCTET_S;
+/// What the paper says of the jitter of calls beside data, and the octets of its calls' packets of
+/// 1200 bit/s.
+const PAPER_JITTER_S: f64 = 0.002;
+const PAPER_OCTETS: f64 = 41.0;
 /// Times are whole nanoseconds, rounded up at each of a path's places.
 const ROUNDING_S: f64 = 1e-7;
 
@@ -65,12 +69,23 @@ fn call_share(run: &NaRun) -> f64 {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn find(&self, vocoder: &str, calls: usize, data: Data) -> Option<&'a NaRun> {
+    /// The run of a case.
+    pub(super) fn find(&self, case: &NaCase) -> Option<&'a NaRun> {
         let mut runs = self.runs.iter();
-        let found = runs.find(|(case, _)| {
-            (case.vocoder.name.as_str(), case.calls, case.data) == (vocoder, calls, data)
-        });
-        found.map(|(_, run)| *run)
+        runs.find(|(it, _)| *it == case).map(|(_, run)| *run)
+    }
+
+    /// Those of an adapter.
+    fn adapters(&self) -> impl Iterator<Item = (&'a NaCase, &'a NaRun)> + '_ {
+        self.runs.iter().copied().filter(|(case, _)| !case.fifo)
+    }
+
+    /// The same case without an adapter.
+    fn fifo(&self, case: &NaCase) -> Option<&'a NaRun> {
+        self.find(&NaCase {
+            fifo: true,
+            ..case.clone()
+        })
     }
 
     /// How much later each packet of the calls of a case is than alone, in s, if they are beside
@@ -79,7 +94,10 @@ impl<'a> Rows<'a> {
         if case.data.is_nothing() || case.data == Data::Slope {
             return None;
         }
-        let alone = self.find(&case.vocoder.name, case.calls, Data::Nothing)?;
+        let alone = self.find(&NaCase {
+            data: Data::Nothing,
+            ..case.clone()
+        })?;
         let calls = run.calls.iter().zip(&alone.calls);
         let added = calls.flat_map(|(beside, alone)| added(beside, alone, run.settled_s));
         Some((added.collect(), smoothed_s(alone)))
@@ -88,8 +106,16 @@ impl<'a> Rows<'a> {
     /// A row for each case: the calls' packets.
     pub(super) fn calls(&self) -> Vec<Row> {
         let first = self.study.vocoders.first();
-        let rows = self.runs.iter().map(|(case, run)| {
+        let rows = self.adapters().map(|(case, run)| {
             let beside = self.added(case, run);
+            let fifo = self.fifo(case);
+            let without = fifo.and_then(|run| {
+                let same = NaCase {
+                    fifo: true,
+                    ..case.clone()
+                };
+                self.added(&same, run)
+            });
             let judged = if beside.is_some() { "yes" } else { "no" };
             let alone_s = beside.as_ref().and_then(|it| it.1);
             let share = self.bulk_share(case, run);
@@ -114,7 +140,25 @@ impl<'a> Rows<'a> {
                 .with("fragment_s", FRAGMENT_S + ROUNDING_S)
                 .with("jitter_alone_s", alone_s)
                 .with("jitter_s", smoothed_s(run))
+                .with("fifo_added_s", without.map(|it| it.0))
+                .with("fifo_jitter_s", fifo.and_then(smoothed_s))
+                .with("ping_s", ping_s(run))
+                .with("fifo_ping_s", fifo.and_then(ping_s))
+                // Its one class has the data as well.
+                .with(
+                    "fifo_octets",
+                    fifo.filter(|_| case.data == Data::Nothing).map(octets),
+                )
+                .with(
+                    "fifo_bulk_share",
+                    fifo.and_then(|run| self.fifo_bulk_share(case, run)),
+                )
                 .with("excess_s", excess_s(run))
+                .with(
+                    "paper_jitter_s",
+                    (judged == "yes").then_some(PAPER_JITTER_S),
+                )
+                .with("paper_octets", is_first.then_some(PAPER_OCTETS))
                 .with("octets", octets(run))
                 .with("header_octets", run.header_octets)
                 .with("call_octets", share.map(|it| it.0))
@@ -142,12 +186,29 @@ impl<'a> Rows<'a> {
         Some((calls, payload / (line - calls)))
     }
 
-    pub(super) fn slopes(&self) -> impl Iterator<Item = (usize, &'a NaRun)> + '_ {
-        let runs = self
-            .runs
-            .iter()
-            .filter(|(case, _)| case.data == Data::Slope);
-        runs.map(|(case, run)| (case.calls, *run))
+    /// The same without an adapter, whose calls can't be told from data on the line: each of their
+    /// packets that arrived has the octets that it has alone.
+    fn fifo_bulk_share(&self, case: &NaCase, run: &NaRun) -> Option<f64> {
+        if case.data != Data::Bulk {
+            return None;
+        }
+        let data = Data::Nothing;
+        let alone = self.fifo(&NaCase {
+            data,
+            ..case.clone()
+        })?;
+        let (first, last) = (*run.bulk_s.first()?, *run.bulk_s.last()?);
+        let calls = run.calls.iter().flat_map(delays);
+        let within = calls.filter(|it| it.0 == "delay" && (first..last).contains(&(it.1 + it.2)));
+        let call = within.count() as f64 * mean(&octets(alone))?;
+        let payload = self.study.bulk_payload.0 as f64 * (run.bulk_s.len() - 1) as f64;
+        Some(payload / ((last - first) / OCTET_S - call))
+    }
+
+    /// Runs of pings of all sizes by an adapter, with what is beside them.
+    pub(super) fn slopes(&self) -> impl Iterator<Item = (String, &'a NaRun)> + '_ {
+        let runs = self.adapters().filter(|(case, _)| case.data == Data::Slope);
+        runs.map(|(case, run)| (beside_pings(case), run))
     }
 
     /// Size and mean time of the echo requests of a run.
@@ -168,10 +229,16 @@ impl<'a> Rows<'a> {
         let sizes = self.study.slope_payloads.iter();
         let row = |octets: f64| {
             let row = Row::default().with("payload", octets);
-            self.slopes().fold(row, |row, (calls, run)| {
+            let runs = self.runs.iter();
+            let slopes = runs.filter(|(case, _)| case.data == Data::Slope);
+            slopes.fold(row, |row, (case, run)| {
                 let mut points = self.ping_points(run).into_iter();
                 let point = points.find(|it| it.0 == octets);
-                row.with(format!("{calls} calls"), point.map(|it| it.1))
+                let link = if case.fifo { "fifo, " } else { "" };
+                row.with(
+                    format!("at {link}{}", beside_pings(case)),
+                    point.map(|it| it.1),
+                )
             })
         };
         sizes.map(|size| row(size.0 as f64)).collect()
@@ -179,12 +246,12 @@ impl<'a> Rows<'a> {
 
     /// Ping time against size beside each number of calls.
     pub(super) fn straights(&self) -> Vec<Row> {
-        let rows = self.slopes().filter_map(|(calls, run)| {
+        let rows = self.slopes().filter_map(|(beside, run)| {
             let (slope, r2) = line_through(&self.ping_points(run))?;
             // Three of 256 octets are escaped, and both ways count.
             let octet_s = OCTET_S * (1.0 + 3.0 / 256.0);
             let expected = 2.0 * octet_s / (1.0 - call_share(run));
-            let row = Row::default().with("calls", calls).with("slope", slope);
+            let row = Row::default().with("beside", beside).with("slope", slope);
             let row = row.with("expected", expected).with("r2", r2);
             Some(row.with("off", (slope / expected - 1.0).abs()))
         });
@@ -192,10 +259,24 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// The calls beside pings, in words.
+fn beside_pings(case: &NaCase) -> String {
+    match case.calls {
+        0 => "no call".into(),
+        calls => format!("{calls} × {}", case.vocoder.name),
+    }
+}
+
 /// The largest smoothed jitter of a run's calls.
 fn smoothed_s(run: &NaRun) -> Option<f64> {
     let of = |call: &FlowReport| call.metrics.get("jitter_smoothed_s").copied();
     run.calls.iter().filter_map(of).reduce(f64::max)
+}
+
+/// The median of a run's first pings.
+fn ping_s(run: &NaRun) -> Option<f64> {
+    let mut data = run.data.iter();
+    data.find_map(|flow| flow.metrics.get("rtt_p50_s").copied())
 }
 
 /// What each packet of calls takes beyond its octets on the line.
