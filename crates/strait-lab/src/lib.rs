@@ -32,6 +32,7 @@ use self::gateways::GatewayProcess;
 pub use self::ground::left::Left;
 use self::ground::net::Net;
 use self::ground::process::Running;
+pub use self::ground::process::require;
 use self::ground::scratch::Scratch;
 use self::programs::Part;
 pub use self::run::Outcome;
@@ -208,7 +209,7 @@ impl Lab {
             else {
                 continue;
             };
-            ground::process::require(program, program)?;
+            require(program, program)?;
             let mut command = Command::new(program);
             command.args(arguments);
             let name = format!("daemon-{}-{number}", daemon.node);

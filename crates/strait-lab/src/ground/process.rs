@@ -108,8 +108,11 @@ pub(crate) fn config_text<T: Serialize>(config: &T, name: &str) -> Result<String
         .map_err(|error| LabError::Scenario(format!("the configuration of `{name}`: {error}")))
 }
 
-/// Complains about a program that isn't there.
-pub(crate) fn require(program: &str, package: &str) -> Result<(), Error> {
+/// Complains about a program that isn't in the PATH, with the package of Debian that has it.
+///
+/// # Errors
+/// If it isn't there.
+pub fn require(program: &str, package: &str) -> Result<(), Error> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
     if found {

@@ -9,12 +9,32 @@ use anyhow::Context;
 use indicatif::ProgressBar;
 use strait_lab::kernel::{Came, Offered, Pace, QueueBench, apply, bench::INTERFACE, remove};
 use strait_lab::transfer::{self, TransferConfig, Transferred};
-use strait_lab::{Lab, LabError, LabOptions, Outcome};
+use strait_lab::{Lab, LabError, LabOptions, Outcome, require};
 use strait_live::error::Error;
 use strait_live::signals::Stop;
 use strait_qos::export::{Export, Queues, export};
 use strait_scenario::{Loaded, Scenario};
 use strait_sim::study::{Case, Outside, Sent, Share, ShareCase, ShareFlow};
+
+/// Programs that live halves start, with the packages of Debian that have them.
+const NEEDS: [(&str, &[(&str, &str)]); 3] = [
+    ("hbh", &[("curl", "curl"), ("python3", "python3")]),
+    ("htb", &[("nft", "nftables"), ("tc", "iproute2")]),
+    ("policing", &[("nft", "nftables"), ("tc", "iproute2")]),
+];
+
+/// What live halves of these studies will lack, a line for each study and program.
+pub(super) fn missing(studies: &[&str]) -> Vec<String> {
+    let chosen = NEEDS.iter().filter(|(study, _)| studies.contains(study));
+    let each = chosen.flat_map(|(study, needs)| needs.iter().map(move |need| (study, need)));
+    let lines = each.filter_map(|(study, (program, package))| {
+        let error = require(program, package).err()?;
+        Some(format!(
+            "study {study}: the live half will be left out: {error}"
+        ))
+    });
+    lines.collect()
+}
 
 /// This host.
 #[derive(Default)]
@@ -238,4 +258,19 @@ fn counted(outcome: &Outcome, what: &str) -> f64 {
     let links = outcome.links.iter();
     let ways = links.flat_map(|(_, stats)| stats["directions"].as_array().into_iter().flatten());
     ways.filter_map(|way| way[what].as_f64()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_chosen_studies_need_is_looked_for() {
+        assert!(missing(&["na", "hf"]).is_empty());
+        let known = strait_sim::study::STUDIES.iter().map(|study| study.name);
+        let known: Vec<&str> = known.collect();
+        for (study, _) in NEEDS {
+            assert!(known.contains(&study), "{study}");
+        }
+    }
 }

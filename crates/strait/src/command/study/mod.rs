@@ -95,6 +95,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
+    if !args.sim_only {
+        // Before minutes of runs, not after them.
+        let names: Vec<&str> = chosen.iter().map(|study| study.name).collect();
+        for line in live::missing(&names) {
+            eprintln!("strait: {line}");
+        }
+    }
     let own = own
         .as_ref()
         .map(|(file, text)| (file.as_str(), text.as_str()));
