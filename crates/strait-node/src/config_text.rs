@@ -515,6 +515,15 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// What is wrong with a node file, in one sentence.
+#[cfg(test)]
+pub(crate) fn complaint_about(text: &str) -> Option<String> {
+    match parse::<crate::NodeConfig>("a.toml", text) {
+        Ok(config) => config.validate().err().map(|error| error.to_string()),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 #[cfg(test)]
 #[path = "config_text_tests.rs"]
 mod tests;

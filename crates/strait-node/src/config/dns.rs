@@ -205,18 +205,13 @@ impl DnsConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NodeConfig;
-    use crate::config_text::parse;
+    use crate::config_text::complaint_about;
 
     fn complaint(dns: &str) -> Option<String> {
         let host = "[host]\naddresses = [\"10.9.0.1/30\"]";
         let port = "[[port]]\nname = \"line\"\nkind = \"serial\"\nbaud = 9600";
         let text = format!("name = \"a\"\n{host}\n{port}\n[dns]\n{dns}\n");
-        let config: Result<NodeConfig, _> = parse("a.toml", &text);
-        match config {
-            Ok(config) => config.validate().err().map(|error| format!("{error}")),
-            Err(error) => Some(format!("{error}")),
-        }
+        complaint_about(&text)
     }
 
     #[test]

@@ -141,17 +141,12 @@ impl EchoConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NodeConfig;
-    use crate::config_text::parse;
+    use crate::config_text::complaint_about;
 
     fn complaint(echo: &str) -> Option<String> {
         let host = "[host]\naddresses = [\"10.1.0.1/24\"]";
         let text = format!("name = \"a\"\n{host}\n[echo]\n{echo}\n");
-        let config: Result<NodeConfig, _> = parse("a.toml", &text);
-        match config {
-            Ok(config) => config.validate().err().map(|error| format!("{error}")),
-            Err(error) => Some(format!("{error}")),
-        }
+        complaint_about(&text)
     }
 
     #[test]

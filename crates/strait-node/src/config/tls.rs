@@ -159,15 +159,11 @@ mod tests {
 
     use super::*;
     use crate::NodeConfig;
-    use crate::config_text::parse;
+    use crate::config_text::{complaint_about, parse};
 
     fn complaint(profile: &str) -> Option<String> {
         let text = format!("name = \"a\"\n[host]\n[tls.mail]\n{profile}\n");
-        let config: Result<NodeConfig, _> = parse("a.toml", &text);
-        match config {
-            Ok(config) => config.validate().err().map(|error| format!("{error}")),
-            Err(error) => Some(format!("{error}")),
-        }
+        complaint_about(&text)
     }
 
     #[test]
