@@ -234,7 +234,7 @@ impl HfStudy {
         Ok((came, [self.figures(systems), long.collect()]))
     }
 
-    /// IP over our stations with radios that take their time: a row for each of `turnarounds`' rows.
+    /// IP over our stations with radios that take their time, row by row.
     pub(super) fn run_turnarounds(
         &self,
         turnarounds: &Turnarounds,

@@ -370,8 +370,8 @@ impl MediaAccess {
     }
 
     /// What a station waits after another's transmission, whose last octets it has. The station
-    /// addressed answers at once; the others leave it the time to begin. With slots of stations, one
-    /// that came in its slot after ours without ARQ doesn't put ours off: slots count from the
+    /// addressed answers at once; the others leave it the time to begin. With slots of stations,
+    /// one that came in its slot after ours without ARQ doesn't put ours off: slots count from the
     /// transmission that began their round.
     pub(super) fn wait_after_hearing(
         &mut self,

@@ -26,7 +26,7 @@ enum What {
     Voice(voice::Command),
     Tcp(tcp::Args),
     Pair(pair::Args),
-    /// Send and receive the flows of an MGEN 5 script, with `mgen` or this program at the other end.
+    /// Send and receive the flows of an MGEN 5 script, with `mgen` or `strait` at the other end.
     ///
     /// Each flow has a socket of its own, so that its TOS and LABEL are its own too. Messages that
     /// are late, because this host was busy, leave at once: the rate is right in the long run, and
