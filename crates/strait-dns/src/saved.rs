@@ -104,6 +104,7 @@ mod tests {
             key: Key::new(&name::parse(text).unwrap(), RecordType::A, care),
             body: Body {
                 outcome: Outcome::Records,
+                zone: 0,
                 life_s: 288,
                 records: vec![vec![192, 0, 2, 1]],
             },

@@ -49,10 +49,20 @@ pub struct DnsStats {
     pub unserved: u64,
     /// Questions to resolvers.
     pub resolved: u64,
-    /// Those that a resolver left without an answer, or with one that was too long for a datagram.
+    /// Those that a resolver left without an answer.
     pub unanswered: u64,
     /// Answers that weren't a resolver's to what it had been asked.
     pub forged: u64,
+    /// Questions of clients that rules of the node file answered.
+    pub ruled: u64,
+    /// Changes that were told without being asked for, to partners or by them.
+    pub changes: u64,
+    /// Names that partners keep fresh.
+    pub watched: u64,
+    /// Names that are kept fresh for partners.
+    pub watching: u64,
+    /// Questions asked again by a stream, as the answer was too long for a datagram.
+    pub resolved_by_stream: u64,
 }
 
 impl DnsStats {
@@ -83,5 +93,10 @@ impl DnsStats {
         self.resolved += other.resolved;
         self.unanswered += other.unanswered;
         self.forged += other.forged;
+        self.ruled += other.ruled;
+        self.changes += other.changes;
+        self.watched += other.watched;
+        self.watching += other.watching;
+        self.resolved_by_stream += other.resolved_by_stream;
     }
 }

@@ -68,7 +68,7 @@ impl Dig {
              while [ $n -lt {count} ]; do\n\
              (at=$(date +%s%N)\n\
              said=$(dig +noedns +tries={tries} +time={wait_s} -u @{server} -p {DNS_PORT} \
-             $(printf 'n%05d{zone}' $((n % {names}))) A)\n\
+             $(printf 'n%05d{zone}' $((n % {names}))) {kind})\n\
              end=$(date +%s%N)\n\
              took=$(echo \"$said\" | sed -n 's/^;; Query time: \\([0-9]*\\) usec$/\\1/p')\n\
              # That is the time of the last try.\n\
@@ -80,6 +80,7 @@ impl Dig {
              done\n\
              wait\n",
             count = self.count,
+            kind = self.manner.kind.0,
             tries = waits.len().max(1),
             wait_s = waits.first().map_or(patience_s, Duration::as_secs),
             names = self.manner.names.unwrap_or(100_000),

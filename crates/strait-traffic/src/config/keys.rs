@@ -96,6 +96,9 @@ pub struct TrafficKeys {
     /// page: objects, the first being the root. dns: names, asked for in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u32>,
+    /// dns: the type that is asked for; `A` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qtype: Option<String>,
     /// page: connections at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
@@ -161,6 +164,7 @@ impl TrafficKeys {
             trains: None,
             pause: None,
             objects: None,
+            qtype: None,
             connections: None,
             endpoint: None,
             buffer: None,
@@ -241,7 +245,10 @@ impl TrafficKeys {
                 known.ok_or_else(wrong)?.1
             }
         };
+        let qtype = self.qtype.as_deref().unwrap_or("A");
+        let kind = LookUps::TYPES.into_iter().find(|(word, _)| *word == qtype);
         Ok(LookUps {
+            kind: kind.ok_or_else(|| self.bounds("qtype", "`A`, `AAAA` or `HTTPS`"))?,
             resolver: None,
             waits: waits.iter().map(|ms| Duration::from_millis(*ms)).collect(),
             names: names.map(u64::from),
@@ -306,7 +313,7 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 26] {
+    fn particular(&self) -> [KindKey<Kind>; 27] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo];
@@ -338,6 +345,7 @@ impl TrafficKeys {
             KindKey::new("trains", self.trains.is_some(), &[Pair]),
             KindKey::new("pause", self.pause.is_some(), &[Pair]),
             KindKey::new("objects", self.objects.is_some(), &[Page, Dns]),
+            KindKey::new("qtype", self.qtype.is_some(), &[Dns]),
             KindKey::new("connections", self.connections.is_some(), &[Page]),
             KindKey::new("endpoint", self.endpoint.is_some(), ENDPOINTS),
             KindKey::new("buffer", self.buffer.is_some(), TCP),
