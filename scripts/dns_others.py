@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Names over a link with a long round trip: by others' forwarders, and by strait's DNS proxies.
 
-    sudo scripts/dns_others.py target/release/strait [ROUND_TRIP_S]
+    sudo scripts/dns_others.py target/release/strait [ROUND_TRIP_S [FORWARDER]]
 
 Three network namespaces: a client, a gateway, and behind the link a resolver (dnsmasq, which knows
 every name). At the gateway runs one forwarder after the other. A client asks as Linux's resolver
@@ -114,8 +114,8 @@ turnaround = "{round_trip_s + 1} s"
 name = "link"
 kind = "udp"
 local = "10.5.0.{own}:7000"
-peer = "10.5.0.{other}:7000"
 rate = "1 Mbit/s"
+neighbours = [{{ name = "other", address = "10.5.0.{other}:7000" }}]
 """)
 
     dnsmasq = ["dnsmasq", "-d", "-C", "/dev/null", "-R", "-h", "-z", "-u", "root", "-S",
@@ -153,6 +153,8 @@ def main():
     print(f"{'':30} {'first look-up':>22} {'a minute later':>22}  crossed")
     try:
         for number, (name, commands) in enumerate(forwarders(folder, strait, round_trip_s).items()):
+            if len(sys.argv) > 3 and sys.argv[3] != name:
+                continue
             if commands[0] and not shutil.which(commands[0][0]):
                 print(f"{name:30} isn't installed")
                 continue

@@ -1,11 +1,13 @@
 //! Questions on their way to partners, and who waits for what comes of them.
 
 use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use hickory_proto::rr::{Name, RecordType};
 use strait_core::chance::Stream as Chance;
+use strait_core::names::{NameEntry, NameState};
 use strait_core::{Duration, Instant};
 
 use crate::frame::{Care, Frame, Types};
@@ -111,6 +113,21 @@ impl Crossing {
         frame.to_vec()
     }
 
+    /// What it is, for people.
+    pub(crate) fn told(&self, now: Instant) -> NameEntry {
+        let kinds = self.types.iter().map(|kind| kind.to_string());
+        let sent = self.sent.map(|(first, _)| now.since(first));
+        NameEntry {
+            name: self.name.to_string(),
+            kind: kinds.collect::<Vec<_>>().join(" "),
+            state: NameState::Asked,
+            said: String::new(),
+            time: sent.unwrap_or_default(),
+            waiting: self.waiters.len(),
+            tries: self.tries,
+        }
+    }
+
     fn wake(&self, way: &Way) -> Option<Instant> {
         let due = match way.link {
             _ if self.given_up => self.due,
@@ -145,11 +162,11 @@ impl Crossings {
         self.all.iter().map(|(id, it)| (*id, it))
     }
 
-    pub(crate) fn get(&self, id: u16) -> Option<&Crossing> {
+    pub(crate) fn by_id(&self, id: u16) -> Option<&Crossing> {
         self.all.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: u16) -> Option<&mut Crossing> {
+    pub(crate) fn by_id_mut(&mut self, id: u16) -> Option<&mut Crossing> {
         self.all.get_mut(&id)
     }
 

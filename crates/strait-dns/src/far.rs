@@ -150,10 +150,9 @@ impl Far {
 
     /// What it has counted.
     pub fn stats(&self) -> DnsStats {
-        DnsStats {
-            watching: self.watching.len() as u64,
-            ..self.stats
-        }
+        let mut stats = self.stats;
+        stats.fresh.watching = self.watching.len() as u64;
+        stats
     }
 
     /// Asserts that limits hold.
@@ -332,7 +331,7 @@ impl Far {
         self.wishes.push_back((n, Wish::Open(local)));
         self.wishes
             .push_back((n, Wish::Send(resolver, ask.to_vec())));
-        self.stats.resolved += 1;
+        self.stats.resolvers.resolved += 1;
         let open = Open {
             job: id,
             ask,
@@ -355,7 +354,7 @@ impl Far {
     pub fn hear_resolver(&mut self, now: Instant, n: u32, from: SocketAddr, octets: &[u8]) {
         let open = self.open.get(&n);
         let Some(open) = open.filter(|it| it.resolver == from && it.stream.is_none()) else {
-            self.stats.forged += 1;
+            self.stats.resolvers.forged += 1;
             return;
         };
         match open.ask.judge(octets) {
@@ -394,7 +393,7 @@ impl Far {
         let job = self.jobs.get(&open.job);
         let servers = job.map_or(0, |it| self.servers(&it.name).len());
         match judgement {
-            Judgement::Forged | Judgement::Truncated => self.stats.forged += 1,
+            Judgement::Forged | Judgement::Truncated => self.stats.resolvers.forged += 1,
             // A resolver that can't say isn't asked again (RFC 9520), but the next one is.
             Judgement::Failed(cause) if open.tries as usize >= servers => {
                 self.conclude(now, n, failure(cause));
@@ -411,7 +410,7 @@ impl Far {
         };
         self.wishes.push_back((n, Wish::Close));
         let n = self.number();
-        self.stats.resolved_by_stream += 1;
+        self.stats.resolvers.by_stream += 1;
         self.wishes
             .push_back((n, Wish::Connect(open.resolver, open.ask.to_vec())));
         open.stream = Some(Vec::new());
@@ -473,7 +472,7 @@ impl Far {
             let told = self.watching.renew(now, place, bodies.collect());
             told.iter()
                 .for_each(|frame| self.tell_quietly(id.partner, frame));
-            self.stats.changes += u64::from(told.is_some());
+            self.stats.fresh.changes += u64::from(told.is_some());
             self.jobs.remove(&id);
             return;
         }
@@ -544,7 +543,7 @@ impl Far {
         let late = self.open.iter().filter(|(_, it)| it.until <= now);
         let late: Vec<u32> = late.map(|(n, _)| *n).collect();
         for n in late {
-            self.stats.unanswered += 1;
+            self.stats.resolvers.unanswered += 1;
             self.try_again(now, n, cause::UNREACHABLE);
         }
         self.jobs.retain(|_, job| {

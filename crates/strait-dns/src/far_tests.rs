@@ -106,7 +106,7 @@ fn types_are_asked_for_one_by_one_and_answered_together() {
         outcomes,
         [Outcome::Records, Outcome::NoData, Outcome::NoData]
     );
-    assert_eq!((far.stats().served, far.stats().resolved), (1, 3));
+    assert_eq!((far.stats().served, far.stats().resolvers.resolved), (1, 3));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_forger_needs_port_number_letters_and_address() {
     far.hear_resolver(at(1), *n, *to, &answer(&letters));
     far.hear_resolver(at(1), *n, *to, b"nonsense");
     assert!(bodies(&mut far).is_empty());
-    assert_eq!(far.stats().forged, 5);
+    assert_eq!(far.stats().resolvers.forged, 5);
     far.hear_resolver(at(2), *n, *to, &right);
     assert_eq!(outcomes(&mut far), [Outcome::Records]);
 }
@@ -199,7 +199,7 @@ fn silent_resolvers_are_asked_in_turn_and_given_up_in_the_end() {
     let [first, second] = [FIRST, SECOND].map(|it| it.parse::<SocketAddr>().unwrap());
     assert_eq!(to, [first, second, first, second]);
     assert_eq!(outcomes(&mut far), [Outcome::Failure(cause::UNREACHABLE)]);
-    assert_eq!(far.stats().unanswered, 4);
+    assert_eq!(far.stats().resolvers.unanswered, 4);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn what_is_kept_fresh_is_asked_anew_and_changes_alone_are_told() {
     assert_eq!(resolve(&mut far, at(0), 1), 1);
     let answer = Frame::read(&far.poll_frame().unwrap().1).unwrap();
     assert!(matches!(answer, Frame::Answer { watched: true, .. }));
-    assert_eq!(far.stats().watching, 1);
+    assert_eq!(far.stats().fresh.watching, 1);
     // The answer's life is over after 600 s: a resolver is asked, and the partner hears nothing.
     assert_eq!(resolve(&mut far, at(599_999), 1), 0);
     assert_eq!(resolve(&mut far, at(600_000), 1), 1);
@@ -375,7 +375,10 @@ fn what_is_kept_fresh_is_asked_anew_and_changes_alone_are_told() {
     };
     assert!(frames.contains(&gone), "{frames:?}");
     assert_eq!(
-        (far.stats().watching, resolve(&mut far, at(9_000_000), 1)),
+        (
+            far.stats().fresh.watching,
+            resolve(&mut far, at(9_000_000), 1)
+        ),
         (0, 0)
     );
 }
@@ -405,14 +408,14 @@ fn who_takes_something_else_to_be_fresh_is_told_what_is() {
     else {
         panic!("{told:?}");
     };
-    assert_eq!((&ids[..], far.stats().watching), (&[5][..], 2));
+    assert_eq!((&ids[..], far.stats().fresh.watching), (&[5][..], 2));
     // Nobody else's are touched, and a partner that says nothing for a day has forgotten.
     far.hear_partner(at(20), 1, &Frame::Roll(Vec::new()).to_vec());
-    assert_eq!(far.stats().watching, 2);
+    assert_eq!(far.stats().fresh.watching, 2);
     far.tend(at(10 + 86_399_999));
-    assert_eq!(far.stats().watching, 2);
+    assert_eq!(far.stats().fresh.watching, 2);
     far.tend(at(10 + 86_400_000));
-    assert_eq!(far.stats().watching, 0);
+    assert_eq!(far.stats().fresh.watching, 0);
 }
 
 #[test]
@@ -439,7 +442,11 @@ fn an_answer_too_long_for_a_datagram_comes_by_a_stream() {
     assert_eq!(outcomes(&mut far), [Outcome::Records]);
     let stats = far.stats();
     assert_eq!(
-        (stats.resolved, stats.resolved_by_stream, stats.forged),
+        (
+            stats.resolvers.resolved,
+            stats.resolvers.by_stream,
+            stats.resolvers.forged
+        ),
         (1, 1, 1)
     );
     assert_eq!(far.poll_wish(), Some((*n, Wish::Close)));

@@ -8,13 +8,14 @@
 //!                                    2 B      2 B, with O
 //! ```
 //!
-//! A: an answer. V: whoever asks verifies, and gets whole messages. U: without being checked before
-//! (CD of RFC 4035). W: kept fresh, as is asked or answered. 4, 6 and H: IPv4 addresses, IPv6 addresses, HTTPS, each or all. O: another
-//! type, alone. A question ends with its [name]; an answer has a
-//! [body](crate::body) for each type in this order, and no name: its id says of which question.
+//! A: an answer. V: whoever asks verifies, and gets whole messages. U: without being checked
+//! before (CD of RFC 4035). W: kept fresh, as is asked or answered. 4, 6 and H: IPv4 addresses,
+//! IPv6 addresses, HTTPS, each or all. O: another type, alone. A question ends with its [name]; an
+//! answer has a [body](crate::body) for each type in this order, and no name: its id says of which
+//! question.
 //!
-//! Frames without any type have no id: what is kept fresh, by A as a sum and U (4 octets), what is
-//! taken to be (U, pairs of id and end of its sum), and what isn't any more (ids, from either side).
+//! Frames without any type have no id: what is kept fresh, by A and U, as a sum (4 octets); what is
+//! taken to be, by U (pairs of id and end of its sum); and what isn't any more (ids, from both).
 
 use alloc::vec::Vec;
 
@@ -400,7 +401,7 @@ mod tests {
     fn what_is_no_frame_is_none() {
         for wrong in [
             &[][..],
-            // No type, odd octets of numbers, a sum too long, A as another type, both ways of types.
+            // No type, odd octets of numbers, a sum too long, A as another type, both ways.
             &[0x40, 0, 7, 0x06, 0x93],
             &[0x00, 0, 7, 6],
             &[0x20, 0, 7],

@@ -310,11 +310,17 @@ proptest! {
         let _ = hear(&octets);
         let _ = ask(RecordType::A, false).judge(&octets);
         let _ = ask(RecordType::MX, true).judge(&octets);
-        let body = Body { outcome: Outcome::Message, life_s: 1, zone: 0, records: vec![octets.clone()] };
+        let body = Body {
+            records: vec![octets.clone()],
+            ..Body::empty(Outcome::Message, 1)
+        };
         let question = question(RecordType::MX, Some(1232));
         let answer = reply(&question, &body, Manner::default());
         prop_assert!(!answer.is_empty() && answer.len() <= 1232);
-        let body = Body { outcome: Outcome::Records, life_s: 1, zone: 0, records: vec![octets] };
+        let body = Body {
+            records: vec![octets],
+            ..Body::empty(Outcome::Records, 1)
+        };
         prop_assert!(reply(&question, &body, Manner::default()).len() <= 1232);
     }
 }

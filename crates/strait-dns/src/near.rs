@@ -14,7 +14,7 @@
 //! fewest questions on their way go first.
 
 use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
@@ -31,7 +31,7 @@ use crate::crossing::{Crossings, Lapse, WAITERS_OF_ONE_MAX, Waiter};
 use crate::frame::{Care, Frame, Types, sum_of};
 use crate::message::{self, Heard, Manner, Question, cause};
 use crate::rules::{self, Rule, Verdict};
-use crate::saved::{self, Saved};
+use crate::saved::Diary;
 use crate::watched::{WATCHES_MAX, Watches};
 pub use crate::way::LinkState;
 use crate::way::Way;
@@ -95,10 +95,7 @@ pub struct Near {
     /// By partner, what it keeps fresh.
     watches: Vec<Watches>,
     replies: VecDeque<(Client, Vec<u8>)>,
-    /// What is known since it was saved last, where that is to be.
-    unsaved: Option<Vec<u8>>,
-    /// Seconds since 1970 at a moment, where that is known.
-    calendar: Option<(Instant, u64)>,
+    diary: Diary,
     stats: DnsStats,
 }
 
@@ -112,8 +109,7 @@ impl Near {
             ways: (0..=partners).map(|_| Way::default()).collect(),
             watches: (0..partners).map(|_| Watches::default()).collect(),
             replies: VecDeque::new(),
-            unsaved: settings.saves.then(Vec::new),
-            calendar: None,
+            diary: Diary::new(settings.saves),
             stats: DnsStats::default(),
             settings,
         }
@@ -121,13 +117,14 @@ impl Near {
 
     /// What it has counted.
     pub fn stats(&self) -> DnsStats {
-        DnsStats {
+        let mut stats = DnsStats {
             known: self.cache.len() as u64,
             known_octets: self.cache.octets() as u64,
             evicted: self.cache.evicted(),
-            watched: self.watches.iter().map(|it| it.len() as u64).sum(),
             ..self.stats
-        }
+        };
+        stats.fresh.watched = self.watches.iter().map(|it| it.len() as u64).sum();
+        stats
     }
 
     /// What it knows.
@@ -138,20 +135,7 @@ impl Near {
     /// All that it asks for and knows, questions first.
     pub fn names(&self, now: Instant) -> Vec<NameEntry> {
         let asked = self.crossings.iter().filter(|(_, it)| !it.given_up);
-        let asked = asked.map(|(_, it)| {
-            let kinds = it.types.iter().map(|kind| kind.to_string());
-            NameEntry {
-                name: it.name.to_string(),
-                kind: kinds.collect::<Vec<_>>().join(" "),
-                state: NameState::Asked,
-                said: String::new(),
-                time: it
-                    .sent
-                    .map_or(Duration::ZERO, |(first, _)| now.since(first)),
-                waiting: it.waiters.len(),
-                tries: it.tries,
-            }
-        });
+        let asked = asked.map(|(_, it)| it.told(now));
         let known = self.cache.iter().map(|(key, body, fresh)| {
             let kept = |it: &Watches| key.care.is_usual() && it.keeps(now, &key.name, key.kind);
             let state = match self.watches.iter().any(kept) {
@@ -330,7 +314,13 @@ impl Near {
 
     /// Has a question cross, unless it does already. `waits`: for its client, who has no answer.
     /// `again`: what was known is old.
-    fn ask(&mut self, now: Instant, partner: usize, waiter: Waiter, (waits, again): (bool, bool)) {
+    fn ask(
+        &mut self,
+        now: Instant,
+        partner: usize,
+        mut waiter: Waiter,
+        (waits, again): (bool, bool),
+    ) {
         let question = &waiter.question;
         let id = match self.crossings.find(now, partner, question) {
             Some((id, joins)) => {
@@ -350,7 +340,7 @@ impl Near {
         let room = watches.is_some_and(|it| it.len() < WATCHES_MAX);
         let watch = again && room && waiter.question.care.is_usual();
         let room = self.crossings.waiters() < WAITERS_MAX;
-        let Some(crossing) = self.crossings.get_mut(id) else {
+        let Some(crossing) = self.crossings.by_id_mut(id) else {
             return;
         };
         crossing.wanted = now;
@@ -366,6 +356,14 @@ impl Near {
         if !room || crossing.waiters.len() >= WAITERS_OF_ONE_MAX {
             self.stats.full += 1;
             return self.fail(waiter.client, &waiter.question, cause::NOT_READY);
+        }
+        // Whoever repeats a question from another port gives up as long after it asked first.
+        let (address, kind) = (waiter.client.address.ip(), waiter.question.kind);
+        let waiters = crossing.waiters.iter();
+        let earlier = waiters.filter(|it| it.client.address.ip() == address);
+        let earlier = earlier.filter(|it| it.question.kind == kind);
+        if let Some(until) = earlier.map(|it| it.until).min() {
+            waiter.until = waiter.until.min(until);
         }
         crossing.waiters.push(waiter);
     }
@@ -414,7 +412,7 @@ impl Near {
         watched: bool,
         bodies: Vec<Body>,
     ) {
-        let crossing = self.crossings.get(id);
+        let crossing = self.crossings.by_id(id);
         let crossing = crossing.filter(|it| it.partner == partner && it.sent.is_some());
         let Some(crossing) = crossing.filter(|it| types.iter().all(|kind| it.types.has(kind)))
         else {
@@ -458,17 +456,17 @@ impl Near {
             self.stats.unasked += 1;
             return;
         };
-        self.stats.changes += 1;
+        self.stats.fresh.changes += 1;
         for (kind, body) in types.iter().zip(bodies) {
             let key = Key::new(&name, kind, Care::default());
-            self.save(now, &key, &body);
+            self.diary.note(now, &key, &body);
             self.cache.keep(now, key, body);
         }
     }
 
     /// Something has become known for a type that a question asks for.
     fn settle(&mut self, now: Instant, id: u16, kind: RecordType, mut body: Body) {
-        let Some(crossing) = self.crossings.get_mut(id) else {
+        let Some(crossing) = self.crossings.by_id_mut(id) else {
             return;
         };
         let partner = crossing.partner;
@@ -492,7 +490,7 @@ impl Near {
         }
         let before = self.cache.look(now, &key).map(|(before, _)| before);
         let stale = before.filter(|it| it.is_known() && !body.is_known());
-        self.save(now, &key, &body);
+        self.diary.note(now, &key, &body);
         self.cache.keep(now, key, body.clone());
         for waiter in served {
             let Waiter {
@@ -513,66 +511,27 @@ impl Near {
 
     /// What time it is, in seconds since 1970.
     pub const fn set_calendar(&mut self, now: Instant, since_1970_s: u64) {
-        self.calendar = Some((now, since_1970_s));
-    }
-
-    fn today_s(&self, now: Instant) -> Option<u32> {
-        let (at, seconds) = self.calendar?;
-        u32::try_from(seconds + now.since(at).as_secs()).ok()
-    }
-
-    fn save(&mut self, now: Instant, key: &Key, body: &Body) {
-        let today_s = self.today_s(now);
-        let known = body.is_known() && body.life_s > 0;
-        if let Some(unsaved) = self.unsaved.as_mut().filter(|_| known) {
-            saved::write(key, body, today_s, unsaved);
-        }
+        self.diary.set_calendar(now, since_1970_s);
     }
 
     /// What has become known since it was taken last, to be appended to what is saved.
     pub fn take_unsaved(&mut self) -> Vec<u8> {
-        self.unsaved
-            .as_mut()
-            .map(core::mem::take)
-            .unwrap_or_default()
+        self.diary.take()
     }
 
     /// Octets of that.
     pub fn unsaved_octets(&self) -> usize {
-        self.unsaved.as_ref().map_or(0, Vec::len)
+        self.diary.octets()
     }
 
     /// All that is known, to take the place of what is saved.
     pub fn saved(&mut self, now: Instant) -> Vec<u8> {
-        self.take_unsaved();
-        let mut out = Vec::new();
-        let known = self.cache.iter().filter(|(_, body, _)| body.is_known());
-        for (key, body, fresh) in known {
-            let gone = (now + Duration::from_secs(u64::from(body.life_s))).since(fresh);
-            // Rather older than it is than younger.
-            let gone_s = gone.as_nanos().div_ceil(1_000_000_000);
-            let gone_s = u32::try_from(gone_s).unwrap_or(u32::MAX);
-            let came_s = self.today_s(now).and_then(|it| it.checked_sub(gone_s));
-            saved::write(key, body, came_s, &mut out);
-        }
-        out
+        self.diary.all(now, &self.cache)
     }
 
     /// Takes in what an earlier one saved; how many of the octets it was.
     pub fn restore(&mut self, now: Instant, octets: &[u8]) -> usize {
-        let today_s = self.today_s(now);
-        let mut rest = octets;
-        while let Some(entry) = saved::read(&mut rest) {
-            let Some(Saved { key, body, came_s }) = entry else {
-                continue;
-            };
-            let ago_s = today_s
-                .zip(came_s)
-                .and_then(|(now, came)| now.checked_sub(came));
-            let ago = ago_s.map(|it| Duration::from_secs(u64::from(it)));
-            self.cache.restore(now, key, body, ago);
-        }
-        octets.len() - rest.len()
+        self.diary.restore(now, octets, &mut self.cache)
     }
 
     /// How it is with the link to a partner; `None` if none leads there.
@@ -592,7 +551,7 @@ impl Near {
     }
 
     fn tend_one(&mut self, now: Instant, id: u16) {
-        let Some(crossing) = self.crossings.get_mut(id) else {
+        let Some(crossing) = self.crossings.by_id_mut(id) else {
             return;
         };
         let way = self.ways[crossing.partner];
@@ -636,7 +595,7 @@ impl Near {
 
     /// Nobody answers. What comes all the same is listened to for a while.
     fn lose(&mut self, now: Instant, id: u16, way: Way) {
-        let Some(crossing) = self.crossings.get_mut(id) else {
+        let Some(crossing) = self.crossings.by_id_mut(id) else {
             return;
         };
         self.stats.lost += 1;
@@ -667,7 +626,7 @@ impl Near {
         let link = way.link.filter(|_| way.next <= now)?;
         let id = self.crossings.next_to(partner, now)?;
         let patience = way.patience(link);
-        let crossing = self.crossings.get_mut(id)?;
+        let crossing = self.crossings.by_id_mut(id)?;
         let octets = crossing.send(now, id, patience);
         if crossing.tries == 1 {
             self.stats.asked += 1;

@@ -584,7 +584,7 @@ fn told(near: &mut Near, now: Instant, text: &str) -> Option<(u8, u32)> {
 fn what_the_far_side_keeps_fresh_isnt_asked_for_again() {
     let mut near = near();
     let id = in_use(&mut near, "a.example", true);
-    assert_eq!(near.stats().watched, 1);
+    assert_eq!(near.stats().fresh.watched, 1);
     let one = address(60);
     let sum = sum_of(id, Types::of(RecordType::A), core::slice::from_ref(&one));
     // The far side's word holds for 2250 s, and the answer is told with its whole life each time.
@@ -611,7 +611,7 @@ fn what_the_far_side_keeps_fresh_isnt_asked_for_again() {
     near.hear_partner(at(86_400_000), 0, &change.to_vec());
     let now = at(86_400_000 + 2_249_999);
     assert_eq!(told(&mut near, now, "a.example"), Some((2, 60)));
-    assert_eq!(near.stats().changes, 1);
+    assert_eq!(near.stats().fresh.changes, 1);
     // Its word is over: what is known is as old as it is, and asked for.
     let now = at(86_400_000 + 2_250_000 + 60_000);
     assert_eq!(told(&mut near, now, "a.example"), Some((2, 30)));
@@ -641,7 +641,7 @@ fn what_the_far_side_doesnt_keep_fresh_grows_old() {
             assert_eq!((entries.len(), entries[0].0), (1, id));
             continue;
         }
-        assert_eq!(near.stats().watched, 0);
+        assert_eq!(near.stats().fresh.watched, 0);
         let stale = told(&mut near, at(140_000), "a.example");
         assert_eq!(stale, Some((1, STALE_LIFE_S)), "{how}");
     }
@@ -661,7 +661,7 @@ fn what_nobody_asks_for_isnt_kept_fresh_after_an_hour() {
         ids: vec![id],
     };
     assert_eq!(near.poll_quiet(over, 0), Some(gone.to_vec()));
-    assert_eq!((near.stats().watched, near.wake()), (0, None));
+    assert_eq!((near.stats().fresh.watched, near.wake()), (0, None));
 }
 
 #[test]
@@ -695,4 +695,20 @@ fn rules_answer_before_anybody_is_asked_and_own_resolvers_are_behind_the_partner
     near.hear_client(at(0), client(0), &question(2, "printer.lan", RecordType::A));
     assert_eq!(frames(&mut near, at(20), 2).len(), 1);
     assert_eq!(near.stats().ruled, 1);
+}
+
+#[test]
+fn who_asks_again_from_another_port_hears_as_long_after_it_asked_first() {
+    let mut near = near();
+    let again = Client {
+        address: SocketAddr::new(client(0).address.ip(), 4001),
+        ..client(0)
+    };
+    let asked = question(1, "a.example", RecordType::A);
+    near.hear_client(at(0), client(0), &asked);
+    near.hear_client(at(5000), again, &asked);
+    near.hear_client(at(5000), client(1), &asked);
+    assert!(replies(&mut near, at(8999)).is_empty());
+    assert_eq!(replies(&mut near, at(9000)).len(), 2);
+    assert_eq!(replies(&mut near, at(14_000)).len(), 1);
 }

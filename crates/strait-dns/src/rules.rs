@@ -63,7 +63,7 @@ pub(crate) fn judge(rules: &[Rule], question: &Question) -> Verdict {
             let own = hosts.get(&question.name.to_lowercase());
             let body = match own {
                 Some(addresses) => {
-                    records(question.kind, addresses).unwrap_or(missing(Outcome::NoData))
+                    records(question.kind, addresses).unwrap_or_else(|| missing(Outcome::NoData))
                 }
                 // What others are under is there, and has nothing.
                 None if hosts.keys().any(|it| question.name.zone_of(it)) => {

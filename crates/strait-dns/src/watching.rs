@@ -1,6 +1,6 @@
 //! What this side keeps fresh for its partners.
 //!
-//! Its resolvers are asked anew whenever an answer's life is over, on their own good line; a partner
+//! Resolvers are asked anew whenever an answer's life is over, on their own good line; a partner
 //! hears of what is no longer as it was told, and now and then a sum of all that is. Where the sums
 //! differ, it says what it takes to be fresh, and is told what isn't.
 

@@ -483,11 +483,11 @@ fn names_in_use_that_stay_as_they_are_cost_a_word_now_and_then() {
     // Once for each name, and once more when the first answer is old: it is in use.
     use_names(&mut world, 0, 4);
     let crossed = world.near.stats().asked;
-    assert_eq!((crossed, world.near.stats().watched), (16, 8));
+    assert_eq!((crossed, world.near.stats().fresh.watched), (16, 8));
     use_names(&mut world, 4, 1440);
     let (near, far) = (world.near.stats(), world.far.stats());
-    assert_eq!((near.asked, near.changes), (16, 0));
-    assert!(far.resolved > 10_000, "they aren't kept fresh");
+    assert_eq!((near.asked, near.fresh.changes), (16, 0));
+    assert!(far.resolvers.resolved > 10_000, "they aren't kept fresh");
     // A sum each 15 minutes, 33 octets with headers, and twice a day what is taken to be fresh.
     assert!(
         world.quiet_octets < 96 * 33 + 3 * 61,
@@ -498,7 +498,7 @@ fn names_in_use_that_stay_as_they_are_cost_a_word_now_and_then() {
     world.right = Ipv4Addr::new(192, 0, 2, 2);
     world.run_until(world.now + Duration::from_secs(121));
     let near = world.near.stats();
-    assert_eq!((near.asked, near.changes), (16, 8));
+    assert_eq!((near.asked, near.fresh.changes), (16, 8));
 }
 
 #[test]
@@ -506,7 +506,7 @@ fn what_is_kept_fresh_is_right_again_soon_whatever_is_lost_and_whoever_starts_an
     for seed in 1..9 {
         let mut world = calm(seed, 3);
         use_names(&mut world, 0, 30);
-        assert!(world.near.stats().watched > 0);
+        assert!(world.near.stats().fresh.watched > 0);
         match seed % 3 {
             0 => {
                 world.near = near(seed);
@@ -524,6 +524,6 @@ fn what_is_kept_fresh_is_right_again_soon_whatever_is_lost_and_whoever_starts_an
         world.weather.loss = 0;
         use_names(&mut world, 120, 40);
         let (near, far) = (world.near.stats(), world.far.stats());
-        assert_eq!(near.watched, far.watching, "{seed}");
+        assert_eq!(near.fresh.watched, far.fresh.watching, "{seed}");
     }
 }

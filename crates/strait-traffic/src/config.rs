@@ -473,7 +473,7 @@ mod tests {
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));
         assert!(text("kind = \"dns\"\nendpoint = \"linux-cubic\"").contains("`musl`"));
         assert!(text("kind = \"dns\"\nobjects = 0").contains("`objects`"));
-        assert!(text("kind = \"dns\"\nqtype = \"MX\"").contains("`AAAA`"));
+        assert!(text("kind = \"dns\"\nendpoint = \"linux-mx\"").contains("`-aaaa`"));
         assert!(read("kind = \"dns\"\nendpoint = \"windows\"\nobjects = 4").is_ok());
         assert!(read("kind = \"fax\"").is_err());
         assert!(read("kind = \"ping\"\nfamily = 5").is_err());

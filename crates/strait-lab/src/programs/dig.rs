@@ -98,6 +98,8 @@ impl Program for Dig {
         command.arg(format!("--port={DNS_PORT}"));
         command.arg(format!("--listen-address={}", flow.address(1)));
         command.arg(format!("--address=/{DNS_ZONE}/192.0.2.1"));
+        // Of other types it says that there is nothing.
+        command.arg(format!("--local=/{DNS_ZONE}/"));
         command.arg(format!("--local-ttl={DNS_LIFE_S}"));
         let name = format!("{}-server", flow.config.name);
         self.server = Some(stage.start(flow.host(stage, 1), &name, command)?);

@@ -96,14 +96,11 @@ pub struct TrafficKeys {
     /// page: objects, the first being the root. dns: names, asked for in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u32>,
-    /// dns: the type that is asked for; `A` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub qtype: Option<String>,
     /// page: connections at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// tcp, page: profile of the simulated TCP endpoints. dns: whose resolver asks, and so when it
-    /// asks again and gives up.
+    /// asks again and gives up; with `-aaaa` or `-https` behind it, for that type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// tcp, page: octets of each endpoint's send and receive buffer.
@@ -164,7 +161,6 @@ impl TrafficKeys {
             trains: None,
             pause: None,
             objects: None,
-            qtype: None,
             connections: None,
             endpoint: None,
             buffer: None,
@@ -237,18 +233,29 @@ impl TrafficKeys {
         if names.is_some_and(|names| !(1..=100_000).contains(&names)) {
             return Err(self.bounds("objects", "1 to 100000"));
         }
-        let waits = match self.endpoint.as_deref() {
-            None => &[],
+        let wrong = || {
+            let words = "`linux`, `musl` or `windows`, with `-aaaa` or `-https` or without";
+            self.bounds("endpoint", words)
+        };
+        let (who, kind) = match self.endpoint.as_deref() {
+            None => (None, "a"),
             Some(word) => {
-                let known = LookUps::RESOLVERS.iter().find(|(name, _)| *name == word);
-                let wrong = || self.bounds("endpoint", "`linux`, `musl` or `windows`");
+                let (who, kind) = word.split_once('-').unwrap_or((word, "a"));
+                (Some(who), kind)
+            }
+        };
+        let kind = LookUps::TYPES
+            .into_iter()
+            .find(|(word, _)| word.eq_ignore_ascii_case(kind));
+        let waits = match who {
+            None => &[],
+            Some(who) => {
+                let known = LookUps::RESOLVERS.iter().find(|(name, _)| *name == who);
                 known.ok_or_else(wrong)?.1
             }
         };
-        let qtype = self.qtype.as_deref().unwrap_or("A");
-        let kind = LookUps::TYPES.into_iter().find(|(word, _)| *word == qtype);
         Ok(LookUps {
-            kind: kind.ok_or_else(|| self.bounds("qtype", "`A`, `AAAA` or `HTTPS`"))?,
+            kind: kind.ok_or_else(wrong)?,
             resolver: None,
             waits: waits.iter().map(|ms| Duration::from_millis(*ms)).collect(),
             names: names.map(u64::from),
@@ -313,7 +320,7 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 27] {
+    fn particular(&self) -> [KindKey<Kind>; 26] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo];
@@ -345,7 +352,6 @@ impl TrafficKeys {
             KindKey::new("trains", self.trains.is_some(), &[Pair]),
             KindKey::new("pause", self.pause.is_some(), &[Pair]),
             KindKey::new("objects", self.objects.is_some(), &[Page, Dns]),
-            KindKey::new("qtype", self.qtype.is_some(), &[Dns]),
             KindKey::new("connections", self.connections.is_some(), &[Page]),
             KindKey::new("endpoint", self.endpoint.is_some(), ENDPOINTS),
             KindKey::new("buffer", self.buffer.is_some(), TCP),

@@ -31,7 +31,7 @@ use crate::route::Hop;
 /// for resolvers.
 const STREAMS: u32 = 1 << 16;
 const RESOLVERS: u32 = 1 << 17;
-/// From here on clients have no socket: what they ask of others comes by a host side of this number.
+/// From here on clients have no socket: they ask others, by a host side of this number.
 const CAPTURED: u32 = u32::MAX - 255;
 /// Where resolvers are asked.
 const PORT: u16 = 53;

@@ -176,7 +176,10 @@ fn names_of_a_rule_are_asked_for_here() {
         ("a.lan.", "192.0.2.1")
     );
     let stats = gateway.stats().dns.unwrap();
-    assert_eq!((stats.known, stats.resolved), (names.len() as u64, 1));
+    assert_eq!(
+        (stats.known, stats.resolvers.resolved),
+        (names.len() as u64, 1)
+    );
 }
 
 #[test]
