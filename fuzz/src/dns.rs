@@ -24,10 +24,13 @@ pub fn dns(data: &[u8]) {
         clients: Vec::new(),
         saves: true,
         zones: vec![vec![Name::root()]],
+        rules: Vec::new(),
+        watches: true,
     };
     let resolver = SocketAddr::from(([10, 0, 0, 2], 53));
     let far = FarSettings {
         resolvers: vec![resolver],
+        zones: Vec::new(),
         partners: 1,
     };
     let (mut near, mut far) = (Near::new(near, 1), Far::new(far, 1));
@@ -50,9 +53,10 @@ pub fn dns(data: &[u8]) {
             0 => near.hear_client(now, client, piece),
             1 => near.hear_partner(now, 0, piece),
             2 => far.hear_partner(now, 0, piece),
-            3 => asked
-                .iter()
-                .for_each(|(n, _)| far.hear_resolver(now, *n, resolver, piece)),
+            3 => asked.iter().for_each(|(n, _)| {
+                far.hear_resolver(now, *n, resolver, piece);
+                far.hear_stream(now, *n, piece);
+            }),
             4 => {
                 // The beginning of a right answer, with something behind it.
                 for (n, question) in &asked {
@@ -79,12 +83,21 @@ pub fn dns(data: &[u8]) {
         while let Some((n, wish)) = far.poll_wish() {
             match wish {
                 Wish::Open(_) => {}
-                Wish::Send(_, question) => asked.push((n, question)),
+                Wish::Send(_, question) | Wish::Connect(_, question) => asked.push((n, question)),
                 Wish::Close => asked.retain(|(open, _)| *open != n),
             }
         }
-        while let Some((_, frame)) = far.poll_frame() {
+        while let Some(frame) = near.poll_quiet(now, 0) {
+            far.hear_partner(now, 0, &frame);
+        }
+        let frames = std::iter::from_fn(|| far.poll_frame().or_else(|| far.poll_quiet()));
+        let frames: Vec<_> = frames.collect();
+        for (_, frame) in frames {
             near.hear_partner(now, 0, &frame);
+        }
+        // What follows from that.
+        while let Some(frame) = near.poll_quiet(now, 0) {
+            far.hear_partner(now, 0, &frame);
         }
         while let Some((_, reply)) = near.poll_reply() {
             assert!(

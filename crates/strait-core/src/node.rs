@@ -18,6 +18,7 @@ use strait_wire::ip::{SynOptions, Unreachable};
 use crate::fate::{FateRecord, Memory};
 use crate::flow::Flow;
 use crate::id::{ClassId, NeighbourId, Neighbours, PortId, TxId};
+use crate::names::NameEntry;
 use crate::prefix::Prefix;
 use crate::rate::LineRate;
 use crate::stats::Stats;
@@ -73,6 +74,11 @@ pub trait Node {
 
     /// The flows that the node knows, where it tells them apart.
     fn flows(&self) -> Vec<Flow> {
+        Vec::new()
+    }
+
+    /// The names that the node knows or asks for, where it looks them up.
+    fn names(&self, _now: Instant) -> Vec<NameEntry> {
         Vec::new()
     }
 

@@ -10,9 +10,12 @@
 //! Life is a number of seconds with a mantissa of three bits, rounded down. A record is its data
 //! alone: of addresses so many octets as they have, of others behind their length in one octet, or
 //! two from 128 on; none is empty. With 31 in the field, the number of records stands in an octet
-//! behind life.
+//! behind life. What is missing has labels of its zone there, the last ones of the name.
 
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use hickory_proto::rr::RecordType;
 
@@ -22,6 +25,9 @@ pub const RECORDS_MAX: usize = 255;
 pub const OCTETS_MAX: usize = 1200;
 /// The longest life in seconds: a week, as RFC 8767 section 4 has it.
 pub const LIFE_MAX_S: u32 = 604_800;
+
+/// Labels of a zone, at most: no deeper one is told.
+const ZONE_MAX: u8 = 31;
 
 /// From this on the number of records has an octet of its own.
 const MANY: usize = 31;
@@ -48,6 +54,8 @@ pub struct Body {
     pub outcome: Outcome,
     /// For so many seconds.
     pub life_s: u32,
+    /// Of what is missing: labels of the zone that says so.
+    pub zone: u8,
     /// The records' data as in a message, without compression; or the message.
     pub records: Vec<Vec<u8>>,
 }
@@ -58,7 +66,32 @@ impl Body {
         Self {
             outcome,
             life_s,
+            zone: 0,
             records: Vec::new(),
+        }
+    }
+
+    /// What is missing in a zone with so many labels.
+    pub const fn missing(outcome: Outcome, life_s: u32, zone: u8) -> Self {
+        Self {
+            outcome,
+            life_s,
+            zone: if zone > ZONE_MAX { ZONE_MAX } else { zone },
+            records: Vec::new(),
+        }
+    }
+
+    /// What it says, for people.
+    pub fn told(&self, kind: RecordType) -> String {
+        match self.outcome {
+            Outcome::Records => {
+                let records = self.records.iter().map(|it| record_told(kind, it));
+                records.collect::<Vec<_>>().join(", ")
+            }
+            Outcome::NoData => "nothing of this type".into(),
+            Outcome::NoName => "no such name".into(),
+            Outcome::Message => "a whole message, for who verifies".into(),
+            Outcome::Failure(cause) => format!("failed, cause {cause} of RFC 8914"),
         }
     }
 
@@ -72,6 +105,11 @@ impl Body {
         !matches!(self.outcome, Outcome::Failure(_))
     }
 
+    /// Whether it says that there is nothing.
+    pub const fn is_missing(&self) -> bool {
+        matches!(self.outcome, Outcome::NoData | Outcome::NoName)
+    }
+
     /// Appends it. `kind` is the type that was asked for.
     pub fn write(&self, kind: RecordType, out: &mut Vec<u8>) {
         let outcome: u8 = match self.outcome {
@@ -82,6 +120,10 @@ impl Body {
             Outcome::Failure(_) => 4,
         };
         let count = self.records.len().min(RECORDS_MAX);
+        if self.is_missing() {
+            out.extend_from_slice(&[outcome << 5 | self.zone, short_life(self.life_s)]);
+            return;
+        }
         out.push(outcome << 5 | count.min(MANY) as u8);
         out.push(short_life(self.life_s));
         if count >= MANY {
@@ -105,14 +147,20 @@ impl Body {
     pub fn read(kind: RecordType, octets: &mut &[u8]) -> Option<Self> {
         let [first, life] = take::<2>(octets)?;
         let mut count = usize::from(first & 0x1f);
+        let longest = long_life(short_life(LIFE_MAX_S));
+        let life_s = long_life(life).min(longest);
+        let missing = |outcome| Some(Self::missing(outcome, life_s, first & 0x1f));
+        match first >> 5 {
+            1 => return missing(Outcome::NoData),
+            2 => return missing(Outcome::NoName),
+            _ => {}
+        }
         if count == MANY {
             let [many] = take::<1>(octets)?;
             count = Some(usize::from(many)).filter(|many| *many >= MANY)?;
         }
         let outcome = match first >> 5 {
             0 => Outcome::Records,
-            1 => Outcome::NoData,
-            2 => Outcome::NoName,
             3 => Outcome::Message,
             4 => Outcome::Failure(u16::from_be_bytes(take(octets)?)),
             _ => return None,
@@ -122,8 +170,7 @@ impl Body {
             Outcome::Message => count == 1,
             _ => count == 0,
         };
-        let longest = long_life(short_life(LIFE_MAX_S));
-        let mut body = Self::empty(outcome, long_life(life).min(longest));
+        let mut body = Self::empty(outcome, life_s);
         if !right {
             return None;
         }
@@ -158,6 +205,20 @@ impl Body {
         self.records.len() <= RECORDS_MAX
             && self.octets() <= OCTETS_MAX
             && self.records.iter().all(fits)
+    }
+}
+
+fn record_told(kind: RecordType, octets: &[u8]) -> String {
+    match (kind, octets.len()) {
+        (RecordType::A | RecordType::AAAA, 4) => {
+            let octets = octets.first_chunk::<4>().copied().unwrap_or_default();
+            Ipv4Addr::from(octets).to_string()
+        }
+        (RecordType::AAAA, 16) => {
+            let octets = octets.first_chunk::<16>().copied().unwrap_or_default();
+            Ipv6Addr::from(octets).to_string()
+        }
+        (_, octets) => format!("{octets} octets"),
     }
 }
 
@@ -210,6 +271,7 @@ mod tests {
     fn an_address_is_six_octets() {
         let body = Body {
             outcome: Outcome::Records,
+            zone: 0,
             life_s: 300,
             records: vec![vec![192, 0, 2, 1]],
         };
@@ -240,6 +302,7 @@ mod tests {
             for count in [1, 30, 31, 32, 255] {
                 let body = Body {
                     outcome: Outcome::Records,
+                    zone: 0,
                     life_s: 5,
                     records: vec![vec![7; length]; count],
                 };
@@ -259,9 +322,8 @@ mod tests {
     #[test]
     fn an_outcome_has_the_records_that_fit_it() {
         for wrong in [
-            // No records, some where there are none, two messages, an outcome of nobody.
+            // No records, two messages, an outcome of nobody.
             &[0x00, 0][..],
-            &[0x21, 0, 0],
             &[0x62, 0, 0, 0],
             &[0xa0, 0],
             // A cause cut short, few records written as many, a short length as a long one.
@@ -277,6 +339,12 @@ mod tests {
                 "{wrong:x?}"
             );
         }
+        // What is missing has the labels of its zone, 31 at most.
+        let mut out = Vec::new();
+        Body::missing(Outcome::NoName, 60, 40).write(RecordType::A, &mut out);
+        assert_eq!(out, [0x5f, 0x1f]);
+        let back = Body::read(RecordType::A, &mut &out[..]).unwrap();
+        assert_eq!(back, Body::missing(Outcome::NoName, 60, 31));
         let failed = Body::empty(Outcome::Failure(22), 1);
         let mut out = Vec::new();
         failed.write(RecordType::A, &mut out);

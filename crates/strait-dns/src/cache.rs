@@ -155,6 +155,14 @@ impl Cache {
         Some((body, age))
     }
 
+    /// What is known is right still: its life begins anew.
+    pub fn renew(&mut self, now: Instant, key: &Key) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.fresh = now + Duration::from_secs(u64::from(entry.body.life_s));
+            entry.stale = entry.fresh + self.limits.stale;
+        }
+    }
+
     /// Whether a fresh answer isn't asked for, as it couldn't be had just now.
     pub fn rests(&self, now: Instant, key: &Key) -> bool {
         self.entries.get(key).is_some_and(|it| now < it.rests)
@@ -302,6 +310,7 @@ mod tests {
     fn address(last: u8, life_s: u32) -> Body {
         Body {
             outcome: Outcome::Records,
+            zone: 0,
             life_s,
             records: vec![vec![192, 0, 2, last]],
         }
@@ -404,6 +413,7 @@ mod tests {
         let mut cache = Cache::new(LIMITS);
         let long = |octets: usize| Body {
             outcome: Outcome::Records,
+            zone: 0,
             life_s: 100,
             records: vec![vec![0; octets]],
         };

@@ -19,6 +19,7 @@ use strait_core::{Duration, Instant};
 use crate::body::{Body, OCTETS_MAX, Outcome};
 use crate::frame::{Care, Frame, Types};
 use crate::message::{Ask, Judgement, cause};
+use crate::watching::Watching;
 
 /// Questions to resolvers at a time: each has a socket.
 pub const ASKS_MAX: usize = 64;
@@ -30,6 +31,8 @@ const EACH_SECOND: u32 = 32;
 /// How often a resolver is asked, and how long the first time is waited for.
 const TRIES_MAX: u32 = 4;
 const PATIENCE: Duration = Duration::from_millis(1500);
+/// The same by a stream, which has to be opened before.
+const PATIENCE_STREAM: Duration = Duration::from_secs(4);
 /// How long an answer is kept for the partner.
 const KEPT: Duration = Duration::from_secs(300);
 /// For how long a failure holds, in seconds.
@@ -42,7 +45,9 @@ const PORTS: core::ops::Range<u64> = 10_240..65_536;
 pub struct FarSettings {
     /// Resolvers, the first being the best.
     pub resolvers: Vec<SocketAddr>,
-    /// Partners.
+    /// Those for the names of some zones. Of several zones the longest counts.
+    pub zones: Vec<(Name, Vec<SocketAddr>)>,
+    /// Partners. Behind the last of them is this gateway itself.
     pub partners: usize,
 }
 
@@ -53,18 +58,28 @@ pub enum Wish {
     Open(SocketAddr),
     /// Send by it.
     Send(SocketAddr, Vec<u8>),
+    /// Have a stream to there instead, and send by that.
+    Connect(SocketAddr, Vec<u8>),
     /// Have it no more.
     Close,
 }
 
-/// A partner's question, by partner and number.
-type JobId = (usize, u16);
+/// What resolvers are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct JobId {
+    partner: usize,
+    /// The number of the partner's question.
+    id: u16,
+    /// Its answer is kept fresh: it is asked for anew.
+    anew: bool,
+}
 
 #[derive(Debug)]
 struct Job {
     name: Name,
     types: Types,
     care: Care,
+    watch: bool,
     /// What is known so far, in the order of the types.
     bodies: BTreeMap<u16, Body>,
     /// Its answer, and when that was given.
@@ -79,6 +94,8 @@ struct Open {
     resolver: SocketAddr,
     tries: u32,
     until: Instant,
+    /// By a stream: what has come of it.
+    stream: Option<Vec<u8>>,
 }
 
 /// What a partner may ask yet.
@@ -101,6 +118,9 @@ pub struct Far {
     next: u32,
     wishes: VecDeque<(u32, Wish)>,
     frames: VecDeque<(usize, Vec<u8>)>,
+    watching: Watching,
+    /// What partners are told that nobody waits for.
+    quiet: VecDeque<(usize, Vec<u8>)>,
     chance: Chance,
     stats: DnsStats,
 }
@@ -113,7 +133,9 @@ impl Far {
             since: Instant::ZERO,
         };
         Self {
-            allowances: (0..settings.partners).map(|_| full).collect(),
+            allowances: (0..=settings.partners).map(|_| full).collect(),
+            watching: Watching::new(settings.partners),
+            quiet: VecDeque::new(),
             settings,
             jobs: BTreeMap::new(),
             waiting: VecDeque::new(),
@@ -127,8 +149,10 @@ impl Far {
     }
 
     /// What it has counted.
-    pub const fn stats(&self) -> DnsStats {
-        self.stats
+    pub fn stats(&self) -> DnsStats {
+        let mut stats = self.stats;
+        stats.fresh.watching = self.watching.len() as u64;
+        stats
     }
 
     /// Asserts that limits hold.
@@ -138,53 +162,88 @@ impl Far {
         assert!(self.waiting.len() <= 3 * JOBS_MAX, "too many types wait");
     }
 
-    /// A partner asks.
+    /// A partner says something.
     pub fn hear_partner(&mut self, now: Instant, partner: usize, octets: &[u8]) {
-        let Some(Frame::Question {
-            id,
-            types,
-            care,
-            name,
-        }) = Frame::read(octets)
-        else {
-            self.stats.malformed += 1;
-            return;
-        };
         self.stats.octets_in += octets.len() as u64;
-        if let Some(job) = self.jobs.get(&(partner, id)) {
-            if job.name == name && job.types == types && job.care == care {
+        match Frame::read(octets) {
+            Some(Frame::Question {
+                id,
+                types,
+                care,
+                watch,
+                name,
+            }) => {
+                let job = Job {
+                    name,
+                    types,
+                    care,
+                    watch: watch && care.is_usual(),
+                    bodies: BTreeMap::new(),
+                    answer: None,
+                };
+                self.hear_question(now, partner, id, job);
+            }
+            Some(Frame::Gone { near: true, ids }) => self.watching.hear_gone(now, partner, &ids),
+            Some(Frame::Roll(entries)) => {
+                for frame in self.watching.hear_roll(now, partner, &entries) {
+                    self.tell_quietly(partner, &frame);
+                }
+            }
+            _ => self.stats.malformed += 1,
+        }
+    }
+
+    fn hear_question(&mut self, now: Instant, partner: usize, id: u16, job: Job) {
+        let key = JobId {
+            partner,
+            id,
+            anew: false,
+        };
+        if let Some(known) = self.jobs.get(&key) {
+            if known.name == job.name && known.types == job.types && known.care == job.care {
                 self.stats.served_again += 1;
-                let kept = job.answer.iter().flat_map(|(_, frames)| frames.clone());
+                let kept = known.answer.iter().flat_map(|(_, frames)| frames.clone());
                 let again: Vec<_> = kept.map(|frame| (partner, frame)).collect();
                 self.frames.extend(again);
                 return;
             }
             // It began anew.
-            self.abandon((partner, id));
+            self.abandon(key);
         }
         if !self.admits(now, partner) || !self.has_room() {
             self.stats.unserved += 1;
             return;
         }
         self.stats.served += 1;
-        let job = Job {
-            name,
-            types,
-            care,
-            bodies: BTreeMap::new(),
-            answer: None,
-        };
-        self.jobs.insert((partner, id), job);
-        if self.settings.resolvers.is_empty() {
+        self.begin(now, key, job);
+    }
+
+    /// Asks resolvers for all types.
+    fn begin(&mut self, now: Instant, key: JobId, job: Job) {
+        let types = job.types;
+        let nobody = self.servers(&job.name).is_empty();
+        self.jobs.insert(key, job);
+        if nobody {
             self.stats.unserved += 1;
             for kind in types.iter() {
-                self.settle(now, (partner, id), kind, failure(cause::NOT_READY));
+                self.settle(now, key, kind, failure(cause::NOT_READY));
             }
             return;
         }
-        let types = types.iter().map(|kind| ((partner, id), kind));
-        self.waiting.extend(types);
+        self.waiting.extend(types.iter().map(|kind| (key, kind)));
         self.ask_waiting(now);
+    }
+
+    /// Who is asked for a name.
+    fn servers(&self, name: &Name) -> &[SocketAddr] {
+        let own = self.settings.zones.iter();
+        let own = own.filter(|(zone, _)| zone.zone_of(name));
+        let longest = own.max_by_key(|(zone, _)| zone.num_labels());
+        longest.map_or(&self.settings.resolvers, |(_, servers)| servers)
+    }
+
+    fn tell_quietly(&mut self, partner: usize, frame: &Frame) {
+        self.quiet.push_back((partner, frame.to_vec()));
     }
 
     /// Whether a partner may ask now.
@@ -248,11 +307,11 @@ impl Far {
 
     /// Asks a resolver; after so many tries, the next one.
     fn ask(&mut self, now: Instant, id: JobId, kind: RecordType, tries: u32) {
-        let servers = &self.settings.resolvers;
-        let Some(resolver) = servers.get(tries as usize % servers.len().max(1)).copied() else {
+        let Some(job) = self.jobs.get(&id) else {
             return;
         };
-        let Some(job) = self.jobs.get(&id) else {
+        let servers = self.servers(&job.name);
+        let Some(resolver) = servers.get(tries as usize % servers.len().max(1)).copied() else {
             return;
         };
         let chance = &mut self.chance;
@@ -267,43 +326,96 @@ impl Far {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let n = self.next;
-        // Some are open; none of them has a number that comes again.
-        self.next = (self.next + 1) & (u32::MAX >> 2);
+        let n = self.number();
         let local = SocketAddr::new(any, port as u16);
         self.wishes.push_back((n, Wish::Open(local)));
         self.wishes
             .push_back((n, Wish::Send(resolver, ask.to_vec())));
-        self.stats.resolved += 1;
+        self.stats.resolvers.resolved += 1;
         let open = Open {
             job: id,
             ask,
             resolver,
             tries: tries + 1,
             until: now + PATIENCE * (1 << tries.min(4)),
+            stream: None,
         };
         self.open.insert(n, open);
     }
 
+    /// The number of another socket. Some are open; none of them has a number that comes again.
+    const fn number(&mut self) -> u32 {
+        let n = self.next;
+        self.next = (self.next + 1) & (u32::MAX >> 2);
+        n
+    }
+
     /// A datagram came to a socket.
     pub fn hear_resolver(&mut self, now: Instant, n: u32, from: SocketAddr, octets: &[u8]) {
-        let Some(open) = self.open.get(&n).filter(|it| it.resolver == from) else {
-            self.stats.forged += 1;
+        let open = self.open.get(&n);
+        let Some(open) = open.filter(|it| it.resolver == from && it.stream.is_none()) else {
+            self.stats.resolvers.forged += 1;
             return;
         };
         match open.ask.judge(octets) {
-            Judgement::Forged => self.stats.forged += 1,
-            Judgement::Truncated => {
-                self.stats.unanswered += 1;
-                self.conclude(now, n, failure(cause::OTHER));
+            Judgement::Truncated => self.ask_by_stream(now, n),
+            judgement => self.believe(now, n, judgement),
+        }
+    }
+
+    /// Octets came by a stream (RFC 1035 section 4.2.2).
+    pub fn hear_stream(&mut self, now: Instant, n: u32, octets: &[u8]) {
+        let open = self.open.get_mut(&n);
+        let Some((open, stream)) = open.and_then(|it| it.stream.take().map(|stream| (it, stream)))
+        else {
+            return;
+        };
+        let all = [&stream[..], octets].concat();
+        let length = all.first_chunk().map(|it| u16::from_be_bytes(*it));
+        let length = length.map_or(usize::MAX, |it| usize::from(it) + 2);
+        let message = all.get(2..length);
+        let judgement = message.map(|message| open.ask.judge(message));
+        open.stream = Some(all);
+        match judgement {
+            None => {}
+            // By a stream nothing is too long.
+            Some(Judgement::Truncated | Judgement::Forged) => {
+                self.believe(now, n, Judgement::Failed(cause::INVALID));
             }
+            Some(judgement) => self.believe(now, n, judgement),
+        }
+    }
+
+    fn believe(&mut self, now: Instant, n: u32, judgement: Judgement) {
+        let Some(open) = self.open.get(&n) else {
+            return;
+        };
+        let job = self.jobs.get(&open.job);
+        let servers = job.map_or(0, |it| self.servers(&it.name).len());
+        match judgement {
+            Judgement::Forged | Judgement::Truncated => self.stats.resolvers.forged += 1,
             // A resolver that can't say isn't asked again (RFC 9520), but the next one is.
-            Judgement::Failed(cause) if open.tries as usize >= self.settings.resolvers.len() => {
+            Judgement::Failed(cause) if open.tries as usize >= servers => {
                 self.conclude(now, n, failure(cause));
             }
             Judgement::Failed(cause) => self.try_again(now, n, cause),
             Judgement::Known(body) => self.conclude(now, n, body),
         }
+    }
+
+    /// Asks the same resolver by a stream: its answer is too long for a datagram.
+    fn ask_by_stream(&mut self, now: Instant, n: u32) {
+        let Some(mut open) = self.open.remove(&n) else {
+            return;
+        };
+        self.wishes.push_back((n, Wish::Close));
+        let n = self.number();
+        self.stats.resolvers.by_stream += 1;
+        self.wishes
+            .push_back((n, Wish::Connect(open.resolver, open.ask.to_vec())));
+        open.stream = Some(Vec::new());
+        open.until = now + PATIENCE_STREAM;
+        self.open.insert(n, open);
     }
 
     /// A socket can't be had.
@@ -350,10 +462,35 @@ impl Far {
         {
             return;
         }
-        let frames = answers(id.1, job.types, &mut job.bodies);
+        let types = job.types;
+        if id.anew {
+            let bodies = core::mem::take(&mut job.bodies);
+            let bodies = types
+                .iter()
+                .filter_map(|it| bodies.get(&it.into()).cloned());
+            let place = (id.partner, id.id);
+            let told = self.watching.renew(now, place, bodies.collect());
+            told.iter()
+                .for_each(|frame| self.tell_quietly(id.partner, frame));
+            self.stats.fresh.changes += u64::from(told.is_some());
+            self.jobs.remove(&id);
+            return;
+        }
+        let mut frames = answers(id.id, types, &mut job.bodies);
+        if let [
+            Frame::Answer {
+                watched, bodies, ..
+            },
+        ] = &mut frames[..]
+        {
+            let place = (id.partner, id.id);
+            let about = (&job.name, types);
+            *watched = job.watch && self.watching.add(now, place, about, bodies);
+        }
+        let frames: Vec<Vec<u8>> = frames.iter().map(Frame::to_vec).collect();
         job.answer = Some((now, frames.clone()));
-        self.frames
-            .extend(frames.into_iter().map(|frame| (id.0, frame)));
+        let frames = frames.into_iter().map(|frame| (id.partner, frame));
+        self.frames.extend(frames);
     }
 
     /// What is to be done with a socket next.
@@ -368,25 +505,63 @@ impl Far {
         Some((partner, frame))
     }
 
+    /// The next frame that nobody waits for, and the partner that it is for.
+    pub fn poll_quiet(&mut self) -> Option<(usize, Vec<u8>)> {
+        let (partner, frame) = self.quiet.pop_front()?;
+        self.stats.octets_out += frame.len() as u64;
+        Some((partner, frame))
+    }
+
+    /// Asks anew for what is kept fresh, as far as nobody waits for a socket.
+    fn keep_fresh(&mut self, now: Instant) {
+        while self.open.len() < ASKS_MAX / 2 && self.jobs.len() < JOBS_MAX {
+            let Some((partner, id, name, types)) = self.watching.take_due(now) else {
+                break;
+            };
+            let key = JobId {
+                partner,
+                id,
+                anew: true,
+            };
+            let job = Job {
+                name,
+                types,
+                care: Care::default(),
+                watch: false,
+                bodies: BTreeMap::new(),
+                answer: None,
+            };
+            self.begin(now, key, job);
+        }
+        for (partner, frame) in self.watching.tend(now) {
+            self.tell_quietly(partner, &frame);
+        }
+    }
+
     /// Does what is due.
     pub fn tend(&mut self, now: Instant) {
         let late = self.open.iter().filter(|(_, it)| it.until <= now);
         let late: Vec<u32> = late.map(|(n, _)| *n).collect();
         for n in late {
-            self.stats.unanswered += 1;
+            self.stats.resolvers.unanswered += 1;
             self.try_again(now, n, cause::UNREACHABLE);
         }
         self.jobs.retain(|_, job| {
             let answer = job.answer.as_ref();
             answer.is_none_or(|(given, _)| now < *given + KEPT)
         });
+        self.keep_fresh(now);
     }
 
     /// When it has something to do.
     pub fn wake(&self) -> Option<Instant> {
         let late = self.open.values().map(|it| it.until);
         let answers = self.jobs.values().filter_map(|it| it.answer.as_ref());
-        late.chain(answers.map(|(given, _)| *given + KEPT)).min()
+        let kept = answers.map(|(given, _)| *given + KEPT);
+        // What is to be asked anew waits for sockets.
+        let crowded = self.open.len() >= ASKS_MAX / 2 || self.jobs.len() >= JOBS_MAX;
+        let watching = self.watching.wake().filter(|_| !crowded);
+        late.chain(kept).chain(watching).min()
     }
 }
 
@@ -395,7 +570,7 @@ const fn failure(cause: u16) -> Body {
 }
 
 /// The answer to a question: one frame, or several if that were too long.
-fn answers(id: u16, types: Types, bodies: &mut BTreeMap<u16, Body>) -> Vec<Vec<u8>> {
+fn answers(id: u16, types: Types, bodies: &mut BTreeMap<u16, Body>) -> Vec<Frame> {
     let mut frames: Vec<(Types, Vec<Body>)> = Vec::new();
     for kind in types.iter() {
         let Some(body) = bodies.remove(&kind.into()) else {
@@ -414,9 +589,11 @@ fn answers(id: u16, types: Types, bodies: &mut BTreeMap<u16, Body>) -> Vec<Vec<u
             None => frames.push((Types::of(kind), Vec::from([body]))),
         }
     }
-    let frames = frames.into_iter().map(|(types, bodies)| {
-        let answer = Frame::Answer { id, types, bodies };
-        answer.to_vec()
+    let frames = frames.into_iter().map(|(types, bodies)| Frame::Answer {
+        id,
+        types,
+        watched: false,
+        bodies,
     });
     frames.collect()
 }

@@ -3,19 +3,24 @@
 //! ```text
 //!   7   6   5   4   3   2   1   0
 //! +---+---+---+---+---+---+---+---+--------+--------+---------
-//! | A | V | U | O | 0 | H | 6 | 4 |  id    | type   | name, or bodies
+//! | A | V | U | O | W | H | 6 | 4 |  id    | type   | name, or bodies
 //! +---+---+---+---+---+---+---+---+--------+--------+---------
 //!                                    2 B      2 B, with O
 //! ```
 //!
-//! A: an answer. V: whoever asks verifies, and gets whole messages. U: without being checked before
-//! (CD of RFC 4035). 4, 6 and H: IPv4 addresses, IPv6 addresses, HTTPS, each or all. O: another
-//! type, alone. A question ends with its [name]; an answer has a
-//! [body](crate::body) for each type in this order, and no name: its id says of which question.
+//! A: an answer. V: whoever asks verifies, and gets whole messages. U: without being checked
+//! before (CD of RFC 4035). W: kept fresh, as is asked or answered. 4, 6 and H: IPv4 addresses,
+//! IPv6 addresses, HTTPS, each or all. O: another type, alone. A question ends with its [name]; an
+//! answer has a [body](crate::body) for each type in this order, and no name: its id says of which
+//! question.
+//!
+//! Frames without any type have no id: what is kept fresh, by A and U, as a sum (4 octets); what is
+//! taken to be, by U (pairs of id and end of its sum); and what isn't any more (ids, from both).
 
 use alloc::vec::Vec;
 
 use hickory_proto::rr::{Name, RecordType};
+use strait_wire::check::crc32;
 
 use crate::body::{Body, take};
 use crate::name;
@@ -24,7 +29,11 @@ const ANSWER: u8 = 0x80;
 const VERIFIES: u8 = 0x40;
 const UNCHECKED: u8 = 0x20;
 const OTHER: u8 = 0x10;
-const RESERVED: u8 = 0x08;
+const WATCH: u8 = 0x08;
+/// Frames that are for no question.
+const GONE: u8 = 0x00;
+const ROLL: u8 = UNCHECKED;
+const HELLO: u8 = ANSWER | UNCHECKED;
 /// Types that go together, each with its bit.
 const TOGETHER: [(u8, RecordType); 3] = [
     (0x01, RecordType::A),
@@ -96,6 +105,13 @@ pub struct Care {
     pub unchecked: bool,
 }
 
+impl Care {
+    /// Whether it is for nobody who verifies.
+    pub const fn is_usual(self) -> bool {
+        !self.verifies && !self.unchecked
+    }
+}
+
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -107,6 +123,8 @@ pub enum Frame {
         types: Types,
         /// For whom.
         care: Care,
+        /// Its answer is to be kept fresh.
+        watch: bool,
         /// The name.
         name: Name,
     },
@@ -116,9 +134,36 @@ pub enum Frame {
         id: u16,
         /// Those of the question.
         types: Types,
+        /// It is kept fresh: a change is told.
+        watched: bool,
         /// Of each type.
         bodies: Vec<Body>,
     },
+    /// What the far side keeps fresh, as the exclusive or of all its [sums](sum_of).
+    Hello(u32),
+    /// Answers that aren't kept fresh any more, by number.
+    Gone {
+        /// The side of those who ask says so.
+        near: bool,
+        /// Which.
+        ids: Vec<u16>,
+    },
+    /// What the side of those who ask takes to be kept fresh: numbers, and ends of their sums.
+    Roll(Vec<(u16, u16)>),
+}
+
+/// What an answer says beside its life, in short: which number, which types, which records.
+pub fn sum_of(id: u16, types: Types, bodies: &[Body]) -> u32 {
+    let mut octets = Vec::new();
+    write_head(0, id, types, &mut octets);
+    for (kind, body) in types.iter().zip(bodies) {
+        let mut body = body.clone();
+        body.life_s = 0;
+        // Resolvers turn them round.
+        body.records.sort_unstable();
+        body.write(kind, &mut octets);
+    }
+    crc32(&octets)
 }
 
 impl Frame {
@@ -130,17 +175,38 @@ impl Frame {
                 id,
                 types,
                 care,
+                watch,
                 name,
             } => {
+                let watch = if *watch { WATCH } else { 0 };
                 let verifies = if care.verifies { VERIFIES } else { 0 };
                 let unchecked = if care.unchecked { UNCHECKED } else { 0 };
-                write_head(verifies | unchecked, *id, *types, &mut out);
+                write_head(watch | verifies | unchecked, *id, *types, &mut out);
                 name::write(name, &mut out);
             }
-            Self::Answer { id, types, bodies } => {
-                write_head(ANSWER, *id, *types, &mut out);
+            Self::Answer {
+                id,
+                types,
+                watched,
+                bodies,
+            } => {
+                let watched = if *watched { WATCH } else { 0 };
+                write_head(ANSWER | watched, *id, *types, &mut out);
                 let bodies = types.iter().zip(bodies);
                 bodies.for_each(|(kind, body)| body.write(kind, &mut out));
+            }
+            Self::Hello(sum) => {
+                out.push(HELLO);
+                out.extend_from_slice(&sum.to_be_bytes());
+            }
+            Self::Gone { near, ids } => {
+                out.push(if *near { GONE } else { ANSWER | GONE });
+                out.extend(ids.iter().flat_map(|id| id.to_be_bytes()));
+            }
+            Self::Roll(entries) => {
+                out.push(ROLL);
+                let each = entries.iter().flat_map(|(id, sum)| [*id, *sum]);
+                out.extend(each.flat_map(u16::to_be_bytes));
             }
         }
         out
@@ -150,6 +216,9 @@ impl Frame {
     pub fn read(mut octets: &[u8]) -> Option<Self> {
         let octets = &mut octets;
         let [head] = take::<1>(octets)?;
+        if head & !(ANSWER | UNCHECKED) == 0 {
+            return Self::read_quiet(head, octets);
+        }
         let id = u16::from_be_bytes(take(octets)?);
         let bits = head & 0x07;
         let types = match head & OTHER {
@@ -158,7 +227,7 @@ impl Frame {
         };
         let other = head & OTHER != 0;
         let alone = !other || Types::of(RecordType::from(other_number(types))) == types;
-        if head & RESERVED != 0 || other != (bits == 0) || !alone {
+        if other != (bits == 0) || !alone {
             return None;
         }
         if head & ANSWER == 0 {
@@ -171,13 +240,41 @@ impl Frame {
                 id,
                 types,
                 care,
+                watch: head & WATCH != 0,
                 name,
             });
         }
         let bodies: Option<Vec<Body>> = types.iter().map(|it| Body::read(it, octets)).collect();
         let whole = octets.is_empty() && head & (VERIFIES | UNCHECKED) == 0;
         let bodies = bodies.filter(|_| whole)?;
-        Some(Self::Answer { id, types, bodies })
+        Some(Self::Answer {
+            id,
+            types,
+            watched: head & WATCH != 0,
+            bodies,
+        })
+    }
+
+    /// One of those that are for no question.
+    fn read_quiet(head: u8, mut octets: &[u8]) -> Option<Self> {
+        let octets = &mut octets;
+        if head == HELLO {
+            let sum = u32::from_be_bytes(take(octets)?);
+            return octets.is_empty().then_some(Self::Hello(sum));
+        }
+        let mut numbers = Vec::new();
+        while !octets.is_empty() {
+            numbers.push(u16::from_be_bytes(take(octets)?));
+        }
+        if head != ROLL {
+            return Some(Self::Gone {
+                near: head & ANSWER == 0,
+                ids: numbers,
+            });
+        }
+        let (pairs, rest) = numbers.as_chunks::<2>();
+        let entries = pairs.iter().map(|[id, sum]| (*id, *sum)).collect();
+        rest.is_empty().then_some(Self::Roll(entries))
     }
 }
 
@@ -223,6 +320,7 @@ mod tests {
             id: 0x1234,
             types,
             care: Care::default(),
+            watch: false,
             name: Name::from_str("abc.com.").unwrap(),
         };
         let octets = question.to_vec();
@@ -231,8 +329,10 @@ mod tests {
         let answer = Frame::Answer {
             id: 0x1234,
             types,
+            watched: false,
             bodies: vec![Body {
                 outcome: Outcome::Records,
+                zone: 0,
                 life_s: 288,
                 records: vec![vec![192, 0, 2, 1]],
             }],
@@ -256,6 +356,7 @@ mod tests {
                 verifies: true,
                 unchecked: true,
             },
+            watch: false,
             name: Name::root(),
         };
         assert_eq!(question.to_vec(), [0x70, 0, 7, 0, 15]);
@@ -263,12 +364,48 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_fresh_is_told_in_these_octets() {
+        let ids = vec![7, 8];
+        for (frame, octets) in [
+            (Frame::Hello(0x0102_0304), &[0xa0, 1, 2, 3, 4][..]),
+            (Frame::Roll(vec![(7, 0x0102)]), &[0x20, 0, 7, 1, 2]),
+            (Frame::Roll(vec![]), &[0x20]),
+            (
+                Frame::Gone {
+                    near: true,
+                    ids: ids.clone(),
+                },
+                &[0x00, 0, 7, 0, 8],
+            ),
+            (Frame::Gone { near: false, ids }, &[0x80, 0, 7, 0, 8]),
+        ] {
+            assert_eq!(frame.to_vec(), octets);
+            assert_eq!(Frame::read(octets), Some(frame));
+        }
+    }
+
+    #[test]
+    fn a_sum_is_of_what_is_said_and_not_of_its_life_or_order() {
+        let types = Types::of(RecordType::A);
+        let body = |life_s, last: [u8; 2]| Body {
+            records: last.map(|it| vec![192, 0, 2, it]).to_vec(),
+            ..Body::empty(Outcome::Records, life_s)
+        };
+        let sum = |id, body| sum_of(id, types, &[body]);
+        assert_eq!(sum(7, body(60, [1, 2])), sum(7, body(50, [2, 1])));
+        assert_ne!(sum(7, body(60, [1, 2])), sum(8, body(60, [1, 2])));
+        assert_ne!(sum(7, body(60, [1, 2])), sum(7, body(60, [1, 3])));
+    }
+
+    #[test]
     fn what_is_no_frame_is_none() {
         for wrong in [
             &[][..],
-            // No type, a reserved bit, A as another type, both ways of types.
-            &[0x00, 0, 7, 0x06, 0x93],
-            &[0x09, 0, 7, 0x06, 0x93],
+            // No type, odd octets of numbers, a sum too long, A as another type, both ways.
+            &[0x40, 0, 7, 0x06, 0x93],
+            &[0x00, 0, 7, 6],
+            &[0x20, 0, 7],
+            &[0xa0, 0, 0, 0, 0, 0],
             &[0x10, 0, 7, 0, 1],
             &[0x11, 0, 7, 0, 15],
             // Answers that are short, that go on, that verify.

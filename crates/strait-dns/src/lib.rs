@@ -14,12 +14,17 @@ extern crate alloc;
 
 pub mod body;
 pub mod cache;
+mod crossing;
 pub mod far;
 pub mod frame;
 pub mod message;
 pub mod name;
 pub mod near;
+pub mod rules;
 pub mod saved;
+pub mod watched;
+mod watching;
+mod way;
 
 pub use body::{Body, Outcome};
 pub use far::{Far, FarSettings, Wish};

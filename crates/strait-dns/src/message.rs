@@ -7,8 +7,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
-use hickory_proto::rr::rdata::NULL;
 use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
+use hickory_proto::rr::rdata::{NULL, SOA};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use hickory_proto::serialize::binary::{BinEncodable, BinEncoder, NameEncoding};
 
@@ -19,6 +19,10 @@ use crate::frame::Care;
 pub mod cause {
     /// Stale Answer.
     pub const STALE: u16 = 3;
+    /// Blocked.
+    pub const BLOCKED: u16 = 15;
+    /// Filtered.
+    pub const FILTERED: u16 = 17;
     /// Prohibited.
     pub const PROHIBITED: u16 = 18;
     /// Stale NXDOMAIN Answer.
@@ -175,8 +179,13 @@ pub fn reply(question: &Question, body: &Body, manner: Manner) -> Vec<u8> {
             });
             reply.answers.extend(records);
         }
-        Outcome::NoData => {}
-        Outcome::NoName => reply.metadata.response_code = ResponseCode::NXDomain,
+        Outcome::NoData | Outcome::NoName => {
+            if body.outcome == Outcome::NoName {
+                reply.metadata.response_code = ResponseCode::NXDomain;
+            }
+            let zone = question.name.trim_to(body.zone.into());
+            reply.add_authority(authority(zone, manner.life_s));
+        }
         Outcome::Message => adopt(&mut reply, &body.records, manner.life_s),
         Outcome::Failure(number) => {
             reply.metadata.response_code = ResponseCode::ServFail;
@@ -201,6 +210,14 @@ pub fn reply(question: &Question, body: &Body, manner: Manner) -> Vec<u8> {
         return octets;
     }
     reply.truncate().to_vec().unwrap_or_default()
+}
+
+/// What says for how long something is missing (RFC 2308 section 3). Of the zone's own record only
+/// its name and this time cross the link.
+fn authority(zone: Name, life_s: u32) -> Record {
+    let nobody = Name::from_labels(["nobody", "invalid"]).unwrap_or_default();
+    let soa = SOA::new(zone.clone(), nobody, 1, 3600, 1200, 604_800, life_s);
+    Record::from_rdata(zone, life_s, RData::SOA(soa))
 }
 
 /// The option's code.
@@ -312,6 +329,7 @@ impl Ask {
                 return Body {
                     outcome: Outcome::Records,
                     life_s: life_s.min(life),
+                    zone: 0,
                     records: of_kind().filter_map(|it| data(&it.data)).collect(),
                 };
             }
@@ -326,7 +344,12 @@ impl Ask {
             ResponseCode::NXDomain => Outcome::NoName,
             _ => Outcome::NoData,
         };
-        Body::empty(outcome, life_s.min(missing_s(message, name)))
+        let (zone, missing_s) = missing(message, name);
+        // Where an alias led elsewhere, the name's own zone isn't known.
+        let zone = zone.filter(|zone| zone.zone_of(&self.name));
+        let usual = self.name.num_labels().saturating_sub(1);
+        let zone = zone.map_or(usual, Name::num_labels);
+        Body::missing(outcome, life_s.min(missing_s), zone)
     }
 
     /// A message for who verifies: as it is, without its number and what is nobody's business.
@@ -350,20 +373,23 @@ impl Ask {
         Body {
             outcome: Outcome::Message,
             life_s: lives.min().unwrap_or(MISSING_S).min(most),
+            zone: 0,
             records: vec![kept.to_vec().unwrap_or_default()],
         }
     }
 }
 
-/// For how long nothing is known of a name, as its zone says (RFC 2308 section 5).
-fn missing_s(message: &Message, name: &Name) -> u32 {
+/// The zone that says that nothing is known of a name, and for how long (RFC 2308 section 5).
+fn missing<'a>(message: &'a Message, name: &Name) -> (Option<&'a Name>, u32) {
     let authorities = message.authorities.iter();
     let own = authorities.filter(|it| it.name.zone_of(name));
     let said = own.filter_map(|it| match &it.data {
-        RData::SOA(soa) => Some(it.ttl.min(soa.minimum)),
+        RData::SOA(soa) => Some((it.ttl.min(soa.minimum), &it.name)),
         _ => None,
     });
-    said.min().unwrap_or(MISSING_S).min(MISSING_MAX_S)
+    let said = said.min();
+    let life_s = said.map_or(MISSING_S, |(life_s, _)| life_s);
+    (said.map(|(_, zone)| zone), life_s.min(MISSING_MAX_S))
 }
 
 /// A record's data, names in it without compression; `None` where it can't be written.

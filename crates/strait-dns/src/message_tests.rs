@@ -85,6 +85,7 @@ fn aliases_are_followed_and_what_others_own_is_left_alone() {
     message.add_additional(address("www.a.example.", 9, 66));
     let expected = Body {
         outcome: Outcome::Records,
+        zone: 0,
         life_s: 50,
         records: vec![vec![192, 0, 2, 2], vec![192, 0, 2, 3]],
     };
@@ -97,7 +98,7 @@ fn circles_of_aliases_end() {
     let mut message = answer(&ask);
     message.add_answer(alias("www.a.example.", 50, "b.example."));
     message.add_answer(alias("b.example.", 50, "www.a.example."));
-    let none = Body::empty(Outcome::NoData, 50);
+    let none = Body::missing(Outcome::NoData, 50, 2);
     assert_eq!(judge(&ask, &message), Judgement::Known(none));
 }
 
@@ -113,6 +114,19 @@ fn what_is_missing_is_missing_for_as_long_as_its_zone_says() {
             other => panic!("{other:?}"),
         }
     };
+    let zone_of = |authority: Option<Record>| {
+        let mut message = answer(&ask);
+        message.authorities.extend(authority);
+        match judge(&ask, &message) {
+            Judgement::Known(body) => body.zone,
+            other => panic!("{other:?}"),
+        }
+    };
+    // Its own zone; that of an alias isn't the name's: then the one above it is said.
+    assert_eq!(zone_of(Some(soa("Example.", 30, 300))), 1);
+    assert_eq!(zone_of(Some(soa(".", 30, 300))), 0);
+    assert_eq!(zone_of(Some(soa("b.example.", 30, 300))), 2);
+    assert_eq!(zone_of(None), 2);
     let (none, there) = (ResponseCode::NXDomain, ResponseCode::NoError);
     let own = || soa("a.example.", 900, 300);
     assert_eq!(life_of(none, Some(own())), (Outcome::NoName, 300));
@@ -190,6 +204,7 @@ fn a_client_hears_its_own_letters_and_of_extended_dns_only_if_it_knows_that() {
         assert_eq!(hear(&asked(&question)), Heard::Question(question.clone()));
         let body = Body {
             outcome: Outcome::Records,
+            zone: 0,
             life_s: 300,
             records: vec![vec![192, 0, 2, 1]],
         };
@@ -214,6 +229,7 @@ fn a_client_hears_its_own_letters_and_of_extended_dns_only_if_it_knows_that() {
 fn a_reply_that_is_too_long_says_so_and_a_stream_takes_it() {
     let body = Body {
         outcome: Outcome::Records,
+        zone: 0,
         life_s: 300,
         records: vec![vec![9; 100]; 11],
     };
@@ -294,11 +310,17 @@ proptest! {
         let _ = hear(&octets);
         let _ = ask(RecordType::A, false).judge(&octets);
         let _ = ask(RecordType::MX, true).judge(&octets);
-        let body = Body { outcome: Outcome::Message, life_s: 1, records: vec![octets.clone()] };
+        let body = Body {
+            records: vec![octets.clone()],
+            ..Body::empty(Outcome::Message, 1)
+        };
         let question = question(RecordType::MX, Some(1232));
         let answer = reply(&question, &body, Manner::default());
         prop_assert!(!answer.is_empty() && answer.len() <= 1232);
-        let body = Body { outcome: Outcome::Records, life_s: 1, records: vec![octets] };
+        let body = Body {
+            records: vec![octets],
+            ..Body::empty(Outcome::Records, 1)
+        };
         prop_assert!(reply(&question, &body, Manner::default()).len() <= 1232);
     }
 }

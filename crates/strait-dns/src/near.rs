@@ -13,36 +13,31 @@
 //! **Shares**: questions take a quarter of the line at most, and of many clients those with the
 //! fewest questions on their way go first.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use hickory_proto::rr::{Name, RecordType};
-use strait_core::chance::Stream as Chance;
+use strait_core::names::{NameEntry, NameState};
 use strait_core::prefix::Prefix;
 use strait_core::stats::DnsStats;
 use strait_core::{Duration, Instant};
 
 use crate::body::{Body, Outcome};
 use crate::cache::{Age, Cache, Key, Limits};
-use crate::frame::{Care, Frame, Types};
+pub use crate::crossing::{CROSSINGS_MAX, WAITERS_MAX};
+use crate::crossing::{Crossings, Lapse, WAITERS_OF_ONE_MAX, Waiter};
+use crate::frame::{Care, Frame, Types, sum_of};
 use crate::message::{self, Heard, Manner, Question, cause};
-use crate::saved::{self, Saved};
+use crate::rules::{self, Rule, Verdict};
+use crate::saved::Diary;
+use crate::watched::{WATCHES_MAX, Watches};
+pub use crate::way::LinkState;
+use crate::way::Way;
 
-/// Questions that are on their way or wait to be, and those of one client.
-pub const CROSSINGS_MAX: usize = 256;
-const CROSSINGS_OF_ONE_MAX: usize = 32;
-/// Clients' messages that wait for answers, and those that wait for one answer.
-pub const WAITERS_MAX: usize = 4096;
-const WAITERS_OF_ONE_MAX: usize = 512;
-/// How long a question waits for others for its name: programs ask for several types at once.
-const GATHER: Duration = Duration::from_millis(20);
-/// How often a question is sent, at most.
-const TRIES_MAX: u32 = 3;
 /// How long an answer is listened to that didn't come in time.
 const LISTENS: Duration = Duration::from_secs(300);
-/// How long a question that can't leave is kept for the next try of those who asked.
-const KEPT: Duration = Duration::from_secs(60);
 /// How long clients wait gladly where something stale could be told (RFC 8767 section 5).
 const GLADLY: Duration = Duration::from_millis(1800);
 /// The life of stale answers (RFC 8767 section 4).
@@ -70,15 +65,6 @@ pub struct Client {
     pub stream: Option<u64>,
 }
 
-/// How it is with a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkState {
-    /// How long a question and its answer take at least, with what waits before them.
-    pub turnaround: Duration,
-    /// Its rate.
-    pub bit_s: u64,
-}
-
 /// How a proxy is to be.
 #[derive(Clone, Debug)]
 pub struct NearSettings {
@@ -90,63 +76,12 @@ pub struct NearSettings {
     pub clients: Vec<Prefix>,
     /// What is known is to outlive it.
     pub saves: bool,
-    /// By partner, the names that it is asked for.
+    /// By partner, the names that it is asked for. Behind the last of them is this gateway itself.
     pub zones: Vec<Vec<Name>>,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    client: Client,
-    question: Question,
-    until: Instant,
-}
-
-/// A question on its way.
-#[derive(Debug)]
-struct Crossing {
-    partner: usize,
-    name: Name,
-    types: Types,
-    care: Care,
-    /// Who asked first.
-    by: IpAddr,
-    /// When it was asked for last.
-    wanted: Instant,
-    /// When it was sent first and last.
-    sent: Option<(Instant, Instant)>,
-    tries: u32,
-    /// When it is to be sent, given up, or forgotten.
-    due: Instant,
-    /// Nobody waits for its answer any more, but it may come.
-    given_up: bool,
-    waiters: Vec<Waiter>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Way {
-    link: Option<LinkState>,
-    /// The mean of what answers took, and by how much single ones differ.
-    took: Option<(Duration, Duration)>,
-    /// When the line has room for a question.
-    next: Instant,
-}
-
-impl Way {
-    /// How long an answer may take (RFC 6298 section 2).
-    fn patience(&self, link: LinkState) -> Duration {
-        let took = self.took.map(|(mean, spread)| mean + spread * 4);
-        took.map_or(link.turnaround, |took| took.max(link.turnaround))
-    }
-
-    fn measure(&mut self, took: Duration) {
-        self.took = Some(match self.took {
-            None => (took, took / 2),
-            Some((mean, spread)) => {
-                let error = mean.abs_diff(took);
-                ((mean * 7 + took) / 8, (spread * 3 + error) / 4)
-            }
-        });
-    }
+    /// What is to become of some names.
+    pub rules: Vec<Rule>,
+    /// Names in use are kept fresh by partners.
+    pub watches: bool,
 }
 
 /// The side of those who ask.
@@ -154,28 +89,27 @@ impl Way {
 pub struct Near {
     settings: NearSettings,
     cache: Cache,
-    crossings: BTreeMap<u16, Crossing>,
+    crossings: Crossings,
+    /// By partner, and last the way to this gateway's own resolvers.
     ways: Vec<Way>,
+    /// By partner, what it keeps fresh.
+    watches: Vec<Watches>,
     replies: VecDeque<(Client, Vec<u8>)>,
-    /// What is known since it was saved last, where that is to be.
-    unsaved: Option<Vec<u8>>,
-    /// Seconds since 1970 at a moment, where that is known.
-    calendar: Option<(Instant, u64)>,
-    chance: Chance,
+    diary: Diary,
     stats: DnsStats,
 }
 
 impl Near {
     /// One that knows nothing. Numbers of questions follow from `seed`.
     pub fn new(settings: NearSettings, seed: u64) -> Self {
+        let partners = settings.zones.len();
         Self {
             cache: Cache::new(settings.limits),
-            crossings: BTreeMap::new(),
-            ways: settings.zones.iter().map(|_| Way::default()).collect(),
+            crossings: Crossings::new(seed),
+            ways: (0..=partners).map(|_| Way::default()).collect(),
+            watches: (0..partners).map(|_| Watches::default()).collect(),
             replies: VecDeque::new(),
-            unsaved: settings.saves.then(Vec::new),
-            calendar: None,
-            chance: Chance::new(seed, "dns.near"),
+            diary: Diary::new(settings.saves),
             stats: DnsStats::default(),
             settings,
         }
@@ -183,12 +117,14 @@ impl Near {
 
     /// What it has counted.
     pub fn stats(&self) -> DnsStats {
-        DnsStats {
+        let mut stats = DnsStats {
             known: self.cache.len() as u64,
             known_octets: self.cache.octets() as u64,
             evicted: self.cache.evicted(),
             ..self.stats
-        }
+        };
+        stats.fresh.watched = self.watches.iter().map(|it| it.len() as u64).sum();
+        stats
     }
 
     /// What it knows.
@@ -196,22 +132,43 @@ impl Near {
         &self.cache
     }
 
+    /// All that it asks for and knows, questions first.
+    pub fn names(&self, now: Instant) -> Vec<NameEntry> {
+        let asked = self.crossings.iter().filter(|(_, it)| !it.given_up);
+        let asked = asked.map(|(_, it)| it.told(now));
+        let known = self.cache.iter().map(|(key, body, fresh)| {
+            let kept = |it: &Watches| key.care.is_usual() && it.keeps(now, &key.name, key.kind);
+            let state = match self.watches.iter().any(kept) {
+                true => NameState::Kept,
+                false if fresh > now => NameState::Fresh,
+                false => NameState::Stale,
+            };
+            NameEntry {
+                name: key.name.to_string(),
+                kind: match key.kind {
+                    0 => "any".into(),
+                    kind => RecordType::from(kind).to_string(),
+                },
+                state,
+                said: body.told(key.kind.into()),
+                time: fresh.since(now),
+                waiting: 0,
+                tries: 0,
+            }
+        });
+        asked.chain(known).collect()
+    }
+
     /// Asserts that limits hold.
     pub fn check(&self) {
         self.cache.check();
-        assert!(self.crossings.len() <= CROSSINGS_MAX, "too many questions");
-        assert!(self.waiters() <= WAITERS_MAX, "too many clients wait");
-    }
-
-    fn waiters(&self) -> usize {
-        self.crossings.values().map(|it| it.waiters.len()).sum()
+        self.crossings.check();
+        self.watches.iter().for_each(Watches::check);
     }
 
     /// A client says something.
     pub fn hear_client(&mut self, now: Instant, client: Client, octets: &[u8]) {
-        let address = client.address.ip();
-        let mut allowed = self.settings.clients.iter();
-        if !address.is_loopback() && !allowed.any(|it| it.contains(address)) {
+        if !self.serves(client.address.ip()) {
             self.stats.refused += 1;
             return;
         }
@@ -225,12 +182,31 @@ impl Near {
         }
     }
 
+    /// Whether somebody may ask.
+    pub fn serves(&self, address: IpAddr) -> bool {
+        let mut allowed = self.settings.clients.iter();
+        address.is_loopback() || allowed.any(|it| it.contains(address))
+    }
+
     fn take(&mut self, now: Instant, client: Client, question: Question) {
         self.stats.questions += 1;
-        let Some(partner) = self.partner_of(&question.name) else {
-            return self.fail(client, &question, cause::PROHIBITED);
+        let partner = match rules::judge(&self.settings.rules, &question) {
+            Verdict::Say(body, cause) => {
+                self.stats.ruled += 1;
+                let manner = Manner {
+                    life_s: body.life_s,
+                    cause,
+                    ..Manner::default()
+                };
+                return self.reply(client, &question, &body, manner);
+            }
+            Verdict::AskHere => self.settings.zones.len(),
+            Verdict::Ask => match self.partner_of(&question.name) {
+                Some(partner) => partner,
+                None => return self.fail(client, &question, cause::PROHIBITED),
+            },
         };
-        let stale = match self.known(now, &question) {
+        let stale = match self.known_by(now, partner, &question) {
             Some((body, Age::Fresh(life_s))) => {
                 self.stats.hits += 1;
                 let manner = Manner {
@@ -250,6 +226,7 @@ impl Near {
             Some(_) if quick => GLADLY,
             _ => self.settings.patience,
         };
+        let again = stale.is_some();
         let waits = stale.is_none() || quick;
         if let Some(body) = stale.filter(|_| !waits) {
             self.tell_stale(client, &question, &body);
@@ -262,10 +239,31 @@ impl Near {
             question,
             until: now + patience,
         };
-        self.ask(now, partner, waiter, waits);
+        self.ask(now, partner, waiter, (waits, again));
     }
 
-    /// What is known for a question; that there is no such name holds for all types.
+    /// What is known for a question. What its partner keeps fresh doesn't grow old.
+    fn known_by(
+        &mut self,
+        now: Instant,
+        partner: usize,
+        question: &Question,
+    ) -> Option<(Body, Age)> {
+        let key = Key::new(&question.name, question.kind, question.care);
+        let watches = self.watches.get_mut(partner);
+        let mut watches = watches.filter(|_| question.care.is_usual());
+        let fresh = watches
+            .as_mut()
+            .is_some_and(|it| it.use_fresh(now, &key.name, key.kind));
+        if fresh && let Some((body, _)) = self.cache.look(now, &key) {
+            self.cache.renew(now, &key);
+            let life_s = body.life_s;
+            return Some((body, Age::Fresh(life_s)));
+        }
+        self.known(now, question)
+    }
+
+    /// What is known for a question, by itself; that there is no such name holds for all types.
     fn known(&mut self, now: Instant, question: &Question) -> Option<(Body, Age)> {
         let key = Key::new(&question.name, question.kind, question.care);
         let none = Key {
@@ -315,25 +313,16 @@ impl Near {
     }
 
     /// Has a question cross, unless it does already. `waits`: for its client, who has no answer.
-    fn ask(&mut self, now: Instant, partner: usize, waiter: Waiter, waits: bool) {
+    /// `again`: what was known is old.
+    fn ask(
+        &mut self,
+        now: Instant,
+        partner: usize,
+        mut waiter: Waiter,
+        (waits, again): (bool, bool),
+    ) {
         let question = &waiter.question;
-        let kind = Types::of(question.kind);
-        let care = question.care;
-        let mut like = self
-            .crossings
-            .iter_mut()
-            .filter(|(_, it)| it.partner == partner && it.care == care && it.name == question.name);
-        let found = like.find_map(|(id, it)| {
-            if it.types.has(question.kind) {
-                if core::mem::take(&mut it.given_up) {
-                    (it.tries, it.due) = (0, now);
-                }
-                return Some((*id, true));
-            }
-            it.types = it.types.with(kind).filter(|_| it.tries == 0)?;
-            Some((*id, false))
-        });
-        let id = match found {
+        let id = match self.crossings.find(now, partner, question) {
             Some((id, joins)) => {
                 self.stats.joined += u64::from(joins && waits);
                 id
@@ -347,11 +336,15 @@ impl Near {
                 None => return,
             },
         };
-        let room = self.waiters() < WAITERS_MAX;
-        let Some(crossing) = self.crossings.get_mut(&id) else {
+        let watches = self.watches.get(partner).filter(|_| self.settings.watches);
+        let room = watches.is_some_and(|it| it.len() < WATCHES_MAX);
+        let watch = again && room && waiter.question.care.is_usual();
+        let room = self.crossings.waiters() < WAITERS_MAX;
+        let Some(crossing) = self.crossings.by_id_mut(id) else {
             return;
         };
         crossing.wanted = now;
+        crossing.watch |= watch && crossing.tries == 0;
         if !waits {
             return;
         }
@@ -364,61 +357,68 @@ impl Near {
             self.stats.full += 1;
             return self.fail(waiter.client, &waiter.question, cause::NOT_READY);
         }
+        // Whoever repeats a question from another port gives up as long after it asked first.
+        let (address, kind) = (waiter.client.address.ip(), waiter.question.kind);
+        let waiters = crossing.waiters.iter();
+        let earlier = waiters.filter(|it| it.client.address.ip() == address);
+        let earlier = earlier.filter(|it| it.question.kind == kind);
+        if let Some(until) = earlier.map(|it| it.until).min() {
+            waiter.until = waiter.until.min(until);
+        }
         crossing.waiters.push(waiter);
     }
 
     /// Begins a crossing, if there may be another.
     fn open(&mut self, now: Instant, partner: usize, waiter: &Waiter) -> Option<u16> {
+        let question = &waiter.question;
+        let name = question.name.to_lowercase();
+        let watches = self.watches.get_mut(partner);
+        if let Some(watches) = watches.filter(|_| question.care.is_usual()) {
+            watches.leave_name(&name, question.kind);
+        }
+        let watches = self.watches.get(partner);
+        let taken = |id| watches.is_some_and(|it| it.has(id));
         let by = waiter.client.address.ip();
-        let own = self.crossings.values();
-        let own = own.filter(|it| it.by == by && !it.given_up).count();
-        if own >= CROSSINGS_OF_ONE_MAX {
-            return None;
-        }
-        if self.crossings.len() >= CROSSINGS_MAX {
-            let given_up = self.crossings.iter().filter(|(_, it)| it.given_up);
-            let oldest = given_up.min_by_key(|(_, it)| it.due);
-            let oldest = *oldest?.0;
-            self.crossings.remove(&oldest);
-        }
-        let id = loop {
-            let id = self.chance.draw() as u16;
-            if !self.crossings.contains_key(&id) {
-                break id;
-            }
-        };
-        let crossing = Crossing {
-            partner,
-            name: waiter.question.name.to_lowercase(),
-            types: Types::of(waiter.question.kind),
-            care: waiter.question.care,
-            by,
-            wanted: now,
-            sent: None,
-            tries: 0,
-            due: now + GATHER,
-            given_up: false,
-            waiters: Vec::new(),
-        };
-        self.crossings.insert(id, crossing);
-        Some(id)
+        self.crossings.open(now, (partner, by), question, taken)
     }
 
     /// A partner says something.
     pub fn hear_partner(&mut self, now: Instant, partner: usize, octets: &[u8]) {
-        let Some(Frame::Answer { id, types, bodies }) = Frame::read(octets) else {
-            self.stats.malformed += 1;
-            return;
-        };
-        let crossing = self.crossings.get(&id);
+        self.stats.octets_in += octets.len() as u64;
+        let watches = self.watches.get_mut(partner);
+        match (Frame::read(octets), watches) {
+            (
+                Some(Frame::Answer {
+                    id,
+                    types,
+                    watched,
+                    bodies,
+                }),
+                _,
+            ) => self.hear_answer(now, (partner, id), types, watched, bodies),
+            (Some(Frame::Hello(sum)), Some(watches)) => watches.hear_hello(now, sum),
+            (Some(Frame::Gone { near: false, ids }), Some(watches)) => {
+                ids.into_iter().for_each(|id| watches.forget(id));
+            }
+            _ => self.stats.malformed += 1,
+        }
+    }
+
+    fn hear_answer(
+        &mut self,
+        now: Instant,
+        (partner, id): (usize, u16),
+        types: Types,
+        watched: bool,
+        bodies: Vec<Body>,
+    ) {
+        let crossing = self.crossings.by_id(id);
         let crossing = crossing.filter(|it| it.partner == partner && it.sent.is_some());
         let Some(crossing) = crossing.filter(|it| types.iter().all(|kind| it.types.has(kind)))
         else {
-            self.stats.unasked += 1;
-            return;
+            return self.hear_change(now, (partner, id), types, watched, bodies);
         };
         self.stats.answered += 1;
-        self.stats.octets_in += octets.len() as u64;
         let way = &mut self.ways[partner];
         if let Some((first, last)) = crossing.sent {
             // Of an answer that comes sooner than any could, the question is an earlier one.
@@ -429,17 +429,48 @@ impl Near {
                 way.measure(now.since(first));
             }
         }
+        let watches = self.watches.get_mut(partner);
+        let whole = watched && crossing.types == types && crossing.care.is_usual();
+        let watches = watches.filter(|it| whole && it.len() < WATCHES_MAX);
+        if let Some(watches) = watches {
+            watches.keep(now, id, &crossing.name, types, sum_of(id, types, &bodies));
+        }
         for (kind, body) in types.iter().zip(bodies) {
             self.settle(now, id, kind, body);
         }
     }
 
-    /// Something has become known for a type that a question asks for.
-    fn settle(&mut self, now: Instant, id: u16, kind: RecordType, mut body: Body) {
-        let Some(crossing) = self.crossings.get_mut(&id) else {
+    /// A partner says more than it was asked: that something has changed which it keeps fresh.
+    fn hear_change(
+        &mut self,
+        now: Instant,
+        (partner, id): (usize, u16),
+        types: Types,
+        watched: bool,
+        bodies: Vec<Body>,
+    ) {
+        let watches = self.watches.get_mut(partner).filter(|_| watched);
+        let sum = sum_of(id, types, &bodies);
+        let name = watches.and_then(|it| it.change(now, id, types, sum));
+        let Some(name) = name else {
+            self.stats.unasked += 1;
             return;
         };
-        let took = self.ways[crossing.partner].took;
+        self.stats.fresh.changes += 1;
+        for (kind, body) in types.iter().zip(bodies) {
+            let key = Key::new(&name, kind, Care::default());
+            self.diary.note(now, &key, &body);
+            self.cache.keep(now, key, body);
+        }
+    }
+
+    /// Something has become known for a type that a question asks for.
+    fn settle(&mut self, now: Instant, id: u16, kind: RecordType, mut body: Body) {
+        let Some(crossing) = self.crossings.by_id_mut(id) else {
+            return;
+        };
+        let partner = crossing.partner;
+        let took = self.ways[partner].took;
         let least_s = took.map_or(0, |(mean, _)| (mean * 2).as_secs().min(LIFE_LEAST_MAX_S));
         body.life_s = body.life_s.max(least_s as u32);
         let mut key = Key::new(&crossing.name, kind, crossing.care);
@@ -450,15 +481,16 @@ impl Near {
         match crossing.types.without(kind) {
             Some(types) => crossing.types = types,
             None => {
-                self.crossings.remove(&id);
+                self.crossings.remove(id);
             }
         }
-        if body.outcome == Outcome::NoName {
+        let watches = self.watches.get(partner);
+        if body.outcome == Outcome::NoName && !watches.is_some_and(|it| it.has(id)) {
             key.kind = 0;
         }
         let before = self.cache.look(now, &key).map(|(before, _)| before);
         let stale = before.filter(|it| it.is_known() && !body.is_known());
-        self.save(now, &key, &body);
+        self.diary.note(now, &key, &body);
         self.cache.keep(now, key, body.clone());
         for waiter in served {
             let Waiter {
@@ -479,66 +511,27 @@ impl Near {
 
     /// What time it is, in seconds since 1970.
     pub const fn set_calendar(&mut self, now: Instant, since_1970_s: u64) {
-        self.calendar = Some((now, since_1970_s));
-    }
-
-    fn today_s(&self, now: Instant) -> Option<u32> {
-        let (at, seconds) = self.calendar?;
-        u32::try_from(seconds + now.since(at).as_secs()).ok()
-    }
-
-    fn save(&mut self, now: Instant, key: &Key, body: &Body) {
-        let today_s = self.today_s(now);
-        let known = body.is_known() && body.life_s > 0;
-        if let Some(unsaved) = self.unsaved.as_mut().filter(|_| known) {
-            saved::write(key, body, today_s, unsaved);
-        }
+        self.diary.set_calendar(now, since_1970_s);
     }
 
     /// What has become known since it was taken last, to be appended to what is saved.
     pub fn take_unsaved(&mut self) -> Vec<u8> {
-        self.unsaved
-            .as_mut()
-            .map(core::mem::take)
-            .unwrap_or_default()
+        self.diary.take()
     }
 
     /// Octets of that.
     pub fn unsaved_octets(&self) -> usize {
-        self.unsaved.as_ref().map_or(0, Vec::len)
+        self.diary.octets()
     }
 
     /// All that is known, to take the place of what is saved.
     pub fn saved(&mut self, now: Instant) -> Vec<u8> {
-        self.take_unsaved();
-        let mut out = Vec::new();
-        let known = self.cache.iter().filter(|(_, body, _)| body.is_known());
-        for (key, body, fresh) in known {
-            let gone = (now + Duration::from_secs(u64::from(body.life_s))).since(fresh);
-            // Rather older than it is than younger.
-            let gone_s = gone.as_nanos().div_ceil(1_000_000_000);
-            let gone_s = u32::try_from(gone_s).unwrap_or(u32::MAX);
-            let came_s = self.today_s(now).and_then(|it| it.checked_sub(gone_s));
-            saved::write(key, body, came_s, &mut out);
-        }
-        out
+        self.diary.all(now, &self.cache)
     }
 
     /// Takes in what an earlier one saved; how many of the octets it was.
     pub fn restore(&mut self, now: Instant, octets: &[u8]) -> usize {
-        let today_s = self.today_s(now);
-        let mut rest = octets;
-        while let Some(entry) = saved::read(&mut rest) {
-            let Some(Saved { key, body, came_s }) = entry else {
-                continue;
-            };
-            let ago_s = today_s
-                .zip(came_s)
-                .and_then(|(now, came)| now.checked_sub(came));
-            let ago = ago_s.map(|it| Duration::from_secs(u64::from(it)));
-            self.cache.restore(now, key, body, ago);
-        }
-        octets.len() - rest.len()
+        self.diary.restore(now, octets, &mut self.cache)
     }
 
     /// How it is with the link to a partner; `None` if none leads there.
@@ -550,34 +543,34 @@ impl Near {
 
     /// Does what is due.
     pub fn tend(&mut self, now: Instant) {
-        let ids: Vec<u16> = self.crossings.keys().copied().collect();
+        let ids: Vec<u16> = self.crossings.iter().map(|(id, _)| id).collect();
         for id in ids {
             self.tend_one(now, id);
         }
+        self.watches.iter_mut().for_each(|it| it.tend(now));
     }
 
     fn tend_one(&mut self, now: Instant, id: u16) {
-        let Some(crossing) = self.crossings.get_mut(&id) else {
+        let Some(crossing) = self.crossings.by_id_mut(id) else {
             return;
         };
         let way = self.ways[crossing.partner];
+        let linked = way.link.is_some();
         let (gone, left) = core::mem::take(&mut crossing.waiters)
             .into_iter()
             .partition::<Vec<_>, _>(|it| it.until <= now);
         crossing.waiters = left;
-        let over = crossing.tries >= TRIES_MAX && crossing.due <= now;
-        let lost = way.link.is_some() && over && !crossing.given_up;
-        let forgotten = over && crossing.given_up;
-        let idle = crossing.waiters.is_empty() && crossing.wanted + KEPT <= now;
-        let dropped = way.link.is_none() && idle && !crossing.given_up;
+        let lapse = crossing.lapse(now, linked);
         for waiter in gone {
-            self.give_up(now, way.link.is_some(), waiter);
+            self.give_up(now, linked, waiter);
         }
-        if lost {
-            self.lose(now, id, way);
-        } else if dropped || forgotten {
-            self.stats.lost += u64::from(!forgotten);
-            self.crossings.remove(&id);
+        match lapse {
+            Some(Lapse::Lost) => self.lose(now, id, way),
+            Some(lapse) => {
+                self.stats.lost += u64::from(lapse == Lapse::Dropped);
+                self.crossings.remove(id);
+            }
+            None => {}
         }
     }
 
@@ -602,7 +595,7 @@ impl Near {
 
     /// Nobody answers. What comes all the same is listened to for a while.
     fn lose(&mut self, now: Instant, id: u16, way: Way) {
-        let Some(crossing) = self.crossings.get_mut(&id) else {
+        let Some(crossing) = self.crossings.by_id_mut(id) else {
             return;
         };
         self.stats.lost += 1;
@@ -631,21 +624,10 @@ impl Near {
     pub fn poll_frame(&mut self, now: Instant, partner: usize) -> Option<Vec<u8>> {
         let way = self.ways.get(partner)?;
         let link = way.link.filter(|_| way.next <= now)?;
-        let id = self.next_to(partner, now)?;
+        let id = self.crossings.next_to(partner, now)?;
         let patience = way.patience(link);
-        let crossing = self.crossings.get_mut(&id)?;
-        let frame = Frame::Question {
-            id,
-            types: crossing.types,
-            care: crossing.care,
-            name: crossing.name.clone(),
-        };
-        let octets = frame.to_vec();
-        // Longer each time: what was expected was too little, or the link loses.
-        crossing.due = now + patience * (1 << crossing.tries);
-        crossing.tries += 1;
-        let first = crossing.sent.map_or(now, |(first, _)| first);
-        crossing.sent = Some((first, now));
+        let crossing = self.crossings.by_id_mut(id)?;
+        let octets = crossing.send(now, id, patience);
         if crossing.tries == 1 {
             self.stats.asked += 1;
         } else {
@@ -658,40 +640,20 @@ impl Near {
         Some(octets)
     }
 
-    /// Which question goes next: of the client that has the fewest on their way, the oldest.
-    fn next_to(&self, partner: usize, now: Instant) -> Option<u16> {
-        let mut sent: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        for crossing in self
-            .crossings
-            .values()
-            .filter(|it| it.tries > 0 && !it.given_up)
-        {
-            *sent.entry(crossing.by).or_default() += 1;
-        }
-        let ready = self.crossings.iter().filter(|(_, it)| {
-            it.partner == partner && it.due <= now && it.tries < TRIES_MAX && !it.given_up
-        });
-        let place = |it: &Crossing| (sent.get(&it.by).copied().unwrap_or(0), it.due);
-        let first = ready.min_by_key(|(_, it)| place(it));
-        first.map(|(id, _)| *id)
+    /// What is to be said to a partner when nothing else is: of what it keeps fresh.
+    pub fn poll_quiet(&mut self, now: Instant, partner: usize) -> Option<Vec<u8>> {
+        self.ways.get(partner)?.link?;
+        let octets = self.watches.get_mut(partner)?.poll_frame(now)?;
+        self.stats.octets_out += octets.len() as u64;
+        Some(octets)
     }
 
     /// When it has something to do.
     pub fn wake(&self) -> Option<Instant> {
-        let crossings = self.crossings.values();
-        let times = crossings.flat_map(|it| {
-            let way = &self.ways[it.partner];
-            let due = match way.link {
-                _ if it.given_up => it.due,
-                Some(_) if it.tries < TRIES_MAX => it.due.max(way.next),
-                Some(_) => it.due,
-                None => it.wanted + KEPT,
-            };
-            let kept = way.link.is_some() || it.given_up || it.waiters.is_empty();
-            let own = Some(due).filter(|_| kept);
-            it.waiters.iter().map(|it| it.until).chain(own)
-        });
-        times.min()
+        let ways = self.watches.iter().zip(&self.ways);
+        let linked = ways.filter(|(_, way)| way.link.is_some());
+        let watches = linked.filter_map(|(it, _)| it.wake());
+        watches.chain(self.crossings.wake(&self.ways)).min()
     }
 }
 

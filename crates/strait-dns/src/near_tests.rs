@@ -1,9 +1,11 @@
 use super::*;
 
 use alloc::format;
+use alloc::string::ToString;
 use alloc::vec;
 
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
+use hickory_proto::rr::RData;
 
 use crate::name;
 
@@ -26,6 +28,8 @@ fn settings() -> NearSettings {
             vec![Name::root()],
             vec![name::parse("ship.example").unwrap()],
         ],
+        rules: Vec::new(),
+        watches: true,
     }
 }
 
@@ -59,6 +63,7 @@ fn question(id: u16, text: &str, kind: RecordType) -> Vec<u8> {
 fn address(life_s: u32) -> Body {
     Body {
         outcome: Outcome::Records,
+        zone: 0,
         life_s,
         records: vec![vec![192, 0, 2, 1]],
     }
@@ -73,7 +78,13 @@ fn read(frame: &[u8]) -> (u16, Types) {
 }
 
 fn answer(id: u16, types: Types, bodies: Vec<Body>) -> Vec<u8> {
-    Frame::Answer { id, types, bodies }.to_vec()
+    Frame::Answer {
+        id,
+        types,
+        watched: false,
+        bodies,
+    }
+    .to_vec()
 }
 
 /// The frames that go to a partner by now.
@@ -463,8 +474,8 @@ fn names_by_chance_have_a_share_of_the_line_and_leave_room_for_others() {
         if ms == 31_000 {
             let crossed = near
                 .crossings
-                .values()
-                .any(|it| it.by == client(1).address.ip() && it.tries > 0);
+                .iter()
+                .any(|(_, it)| it.by == client(1).address.ip() && it.tries > 0);
             assert!(
                 crossed,
                 "another client's question waits behind those by chance"
@@ -525,4 +536,179 @@ fn what_is_known_outlives_it_and_grows_old_meanwhile() {
         again(&near.saved(at(101_000)), Some(1_800_000_101)).1,
         Some(187)
     );
+}
+
+/// Asks for a name twice, the second time when what is known is old; the number of that question.
+fn in_use(near: &mut Near, text: &str, watched: bool) -> u16 {
+    near.hear_client(at(0), client(0), &question(1, text, RecordType::A));
+    let first = frames(near, at(20), 0);
+    let (id, types) = read(&first[0]);
+    assert_eq!(
+        first[0][0] & 0x08,
+        0,
+        "what is asked for once is kept fresh"
+    );
+    near.hear_partner(at(100), 0, &answer(id, types, vec![address(60)]));
+    near.hear_client(at(70_000), client(0), &question(1, text, RecordType::A));
+    let again = frames(near, at(70_020), 0);
+    let (id, types) = read(&again[0]);
+    assert_eq!(
+        again[0][0] & 0x08,
+        0x08,
+        "what is in use isn't to be kept fresh"
+    );
+    let body = address(60);
+    let frame = Frame::Answer {
+        id,
+        types,
+        watched,
+        bodies: vec![body],
+    };
+    near.hear_partner(at(70_100), 0, &frame.to_vec());
+    replies(near, at(70_100));
+    id
+}
+
+/// What is told at once, by its last octet and the life that is told.
+fn told(near: &mut Near, now: Instant, text: &str) -> Option<(u8, u32)> {
+    near.hear_client(now, client(0), &question(1, text, RecordType::A));
+    let told = replies(near, now);
+    let record = told.first()?.answers.first()?;
+    let RData::A(address) = &record.data else {
+        panic!("{record:?}");
+    };
+    Some((address.0.octets()[3], record.ttl))
+}
+
+#[test]
+fn what_the_far_side_keeps_fresh_isnt_asked_for_again() {
+    let mut near = near();
+    let id = in_use(&mut near, "a.example", true);
+    assert_eq!(near.stats().fresh.watched, 1);
+    let one = address(60);
+    let sum = sum_of(id, Types::of(RecordType::A), core::slice::from_ref(&one));
+    // The far side's word holds for 2250 s, and the answer is told with its whole life each time.
+    for minute in 2..1440 {
+        let now = at(minute * 60_000);
+        if minute % 15 == 0 {
+            near.hear_partner(now, 0, &Frame::Hello(sum).to_vec());
+        }
+        assert_eq!(told(&mut near, now, "a.example"), Some((1, 60)), "{minute}");
+        assert!(frames(&mut near, now, 0).is_empty(), "{minute}");
+        // Twice a day it says what it takes to be fresh.
+        let quiet = core::iter::from_fn(|| near.poll_quiet(now, 0)).count();
+        assert_eq!(quiet, usize::from(minute == 722), "{minute}");
+    }
+    // A change is taken over at once.
+    let mut changed = address(60);
+    changed.records[0][3] = 2;
+    let change = Frame::Answer {
+        id,
+        types: Types::of(RecordType::A),
+        watched: true,
+        bodies: vec![changed],
+    };
+    near.hear_partner(at(86_400_000), 0, &change.to_vec());
+    let now = at(86_400_000 + 2_249_999);
+    assert_eq!(told(&mut near, now, "a.example"), Some((2, 60)));
+    assert_eq!(near.stats().fresh.changes, 1);
+    // Its word is over: what is known is as old as it is, and asked for.
+    let now = at(86_400_000 + 2_250_000 + 60_000);
+    assert_eq!(told(&mut near, now, "a.example"), Some((2, 30)));
+    assert_eq!(frames(&mut near, at(86_400_000 + 2_320_000), 0).len(), 1);
+}
+
+#[test]
+fn what_the_far_side_doesnt_keep_fresh_grows_old() {
+    for how in 0..3 {
+        let mut near = near();
+        let id = in_use(&mut near, "a.example", how > 0);
+        let now = at(80_000);
+        if how == 1 {
+            let gone = Frame::Gone {
+                near: false,
+                ids: vec![id],
+            };
+            near.hear_partner(now, 0, &gone.to_vec());
+        }
+        if how == 2 {
+            // Another sum: what each takes to be fresh is compared.
+            near.hear_partner(now, 0, &Frame::Hello(7).to_vec());
+            let roll = near.poll_quiet(now, 0).unwrap();
+            let Some(Frame::Roll(entries)) = Frame::read(&roll) else {
+                panic!("{roll:x?}");
+            };
+            assert_eq!((entries.len(), entries[0].0), (1, id));
+            continue;
+        }
+        assert_eq!(near.stats().fresh.watched, 0);
+        let stale = told(&mut near, at(140_000), "a.example");
+        assert_eq!(stale, Some((1, STALE_LIFE_S)), "{how}");
+    }
+}
+
+#[test]
+fn what_nobody_asks_for_isnt_kept_fresh_after_an_hour() {
+    let mut near = near();
+    let id = in_use(&mut near, "a.example", true);
+    near.tend(at(70_100 + 3_599_999));
+    assert_eq!(near.poll_quiet(at(70_100 + 3_599_999), 0), None);
+    let over = at(70_100 + 3_600_000);
+    assert_eq!(near.wake(), Some(over));
+    near.tend(over);
+    let gone = Frame::Gone {
+        near: true,
+        ids: vec![id],
+    };
+    assert_eq!(near.poll_quiet(over, 0), Some(gone.to_vec()));
+    assert_eq!((near.stats().fresh.watched, near.wake()), (0, None));
+}
+
+#[test]
+fn rules_answer_before_anybody_is_asked_and_own_resolvers_are_behind_the_partners() {
+    let rule = |zone: &str, act| Rule {
+        zone: name::parse(zone).unwrap(),
+        act,
+    };
+    let settings = NearSettings {
+        rules: vec![
+            rule("ads.example", rules::Act::Block),
+            rule("lan", rules::Act::Own),
+        ],
+        ..settings()
+    };
+    let mut near = Near::new(settings, 1);
+    near.set_link(2, Some(LINK));
+    near.hear_client(
+        at(0),
+        client(0),
+        &question(1, "x.ads.example", RecordType::A),
+    );
+    let told = replies(&mut near, at(0));
+    assert_eq!(
+        (&codes(&told)[..], cause_in(&told[0])),
+        (&[ResponseCode::NXDomain][..], cause::BLOCKED)
+    );
+    // The zone that says so, for who keeps it (RFC 2308).
+    let soa = &told[0].authorities[0];
+    assert_eq!((soa.name.to_string(), soa.ttl), ("ads.example.".into(), 60));
+    near.hear_client(at(0), client(0), &question(2, "printer.lan", RecordType::A));
+    assert_eq!(frames(&mut near, at(20), 2).len(), 1);
+    assert_eq!(near.stats().ruled, 1);
+}
+
+#[test]
+fn who_asks_again_from_another_port_hears_as_long_after_it_asked_first() {
+    let mut near = near();
+    let again = Client {
+        address: SocketAddr::new(client(0).address.ip(), 4001),
+        ..client(0)
+    };
+    let asked = question(1, "a.example", RecordType::A);
+    near.hear_client(at(0), client(0), &asked);
+    near.hear_client(at(5000), again, &asked);
+    near.hear_client(at(5000), client(1), &asked);
+    assert!(replies(&mut near, at(8999)).is_empty());
+    assert_eq!(replies(&mut near, at(9000)).len(), 2);
+    assert_eq!(replies(&mut near, at(14_000)).len(), 1);
 }

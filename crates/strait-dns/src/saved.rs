@@ -13,9 +13,10 @@
 use alloc::vec::Vec;
 
 use hickory_proto::rr::RecordType;
+use strait_core::{Duration, Instant};
 
 use crate::body::{Body, take};
-use crate::cache::Key;
+use crate::cache::{Cache, Key};
 use crate::frame::Care;
 use crate::name;
 
@@ -85,6 +86,88 @@ fn read_one(mut entry: &[u8]) -> Option<Saved> {
     })
 }
 
+/// What has become known since it was saved last, and when.
+#[derive(Debug)]
+pub(crate) struct Diary {
+    /// Entries, where anything is saved.
+    unsaved: Option<Vec<u8>>,
+    /// Seconds since 1970 at a moment, where that is known.
+    calendar: Option<(Instant, u64)>,
+}
+
+impl Diary {
+    /// An empty one; with `saves` it takes notes.
+    pub(crate) fn new(saves: bool) -> Self {
+        Self {
+            unsaved: saves.then(Vec::new),
+            calendar: None,
+        }
+    }
+
+    pub(crate) const fn set_calendar(&mut self, now: Instant, since_1970_s: u64) {
+        self.calendar = Some((now, since_1970_s));
+    }
+
+    fn today_s(&self, now: Instant) -> Option<u32> {
+        let (at, seconds) = self.calendar?;
+        u32::try_from(seconds + now.since(at).as_secs()).ok()
+    }
+
+    /// Something has become known.
+    pub(crate) fn note(&mut self, now: Instant, key: &Key, body: &Body) {
+        let today_s = self.today_s(now);
+        let known = body.is_known() && body.life_s > 0;
+        if let Some(unsaved) = self.unsaved.as_mut().filter(|_| known) {
+            write(key, body, today_s, unsaved);
+        }
+    }
+
+    /// What has become known since it was taken last.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        self.unsaved
+            .as_mut()
+            .map(core::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Octets of that.
+    pub(crate) fn octets(&self) -> usize {
+        self.unsaved.as_ref().map_or(0, Vec::len)
+    }
+
+    /// All that a cache knows.
+    pub(crate) fn all(&mut self, now: Instant, cache: &Cache) -> Vec<u8> {
+        self.take();
+        let mut out = Vec::new();
+        for (key, body, fresh) in cache.iter().filter(|(_, body, _)| body.is_known()) {
+            let gone = (now + Duration::from_secs(u64::from(body.life_s))).since(fresh);
+            // Rather older than it is than younger.
+            let gone_s = gone.as_nanos().div_ceil(1_000_000_000);
+            let gone_s = u32::try_from(gone_s).unwrap_or(u32::MAX);
+            let came_s = self.today_s(now).and_then(|it| it.checked_sub(gone_s));
+            write(key, body, came_s, &mut out);
+        }
+        out
+    }
+
+    /// Has a cache take in what was saved; how many of the octets it was.
+    pub(crate) fn restore(&self, now: Instant, octets: &[u8], cache: &mut Cache) -> usize {
+        let today_s = self.today_s(now);
+        let mut rest = octets;
+        while let Some(entry) = read(&mut rest) {
+            let Some(Saved { key, body, came_s }) = entry else {
+                continue;
+            };
+            let ago_s = today_s
+                .zip(came_s)
+                .and_then(|(now, came)| now.checked_sub(came));
+            let ago = ago_s.map(|it| Duration::from_secs(u64::from(it)));
+            cache.restore(now, key, body, ago);
+        }
+        octets.len() - rest.len()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +187,7 @@ mod tests {
             key: Key::new(&name::parse(text).unwrap(), RecordType::A, care),
             body: Body {
                 outcome: Outcome::Records,
+                zone: 0,
                 life_s: 288,
                 records: vec![vec![192, 0, 2, 1]],
             },

@@ -26,6 +26,7 @@ enum Event {
     ToFar(Vec<u8>),
     ToNear(Vec<u8>),
     FromResolver(u32, SocketAddr, Vec<u8>),
+    FromStream(u32, Vec<u8>),
 }
 
 /// How things are in a run.
@@ -56,6 +57,10 @@ struct World {
     /// Questions that crossed, by their octets without the number.
     crossed: BTreeMap<Vec<u8>, u32>,
     crossed_octets: u64,
+    /// Octets of what nobody waits for, both ways.
+    quiet_octets: u64,
+    /// What names have now.
+    right: Ipv4Addr,
     answered: u64,
     failed: u64,
 }
@@ -75,6 +80,8 @@ fn near(seed: u64) -> Near {
         clients: vec![Prefix::new([10, 1, 0, 0].into(), 16).unwrap()],
         saves: true,
         zones: vec![vec![Name::root()]],
+        rules: Vec::new(),
+        watches: true,
     };
     Near::new(settings, seed)
 }
@@ -82,6 +89,7 @@ fn near(seed: u64) -> Near {
 fn far(seed: u64) -> Far {
     let settings = FarSettings {
         resolvers: vec![resolver()],
+        zones: Vec::new(),
         partners: 1,
     };
     Far::new(settings, seed)
@@ -100,6 +108,8 @@ impl World {
             open: BTreeMap::new(),
             crossed: BTreeMap::new(),
             crossed_octets: 0,
+            quiet_octets: 0,
+            right: RIGHT,
             answered: 0,
             failed: 0,
         }
@@ -148,9 +158,25 @@ impl World {
         while let Some((_, frame)) = self.far.poll_frame() {
             self.cross(|| Event::ToNear(frame.clone()));
         }
+        while let Some(frame) = self.near.poll_quiet(self.now, 0) {
+            self.quiet_octets += frame.len() as u64 + 28;
+            self.cross(|| Event::ToFar(frame.clone()));
+        }
+        while let Some((_, frame)) = self.far.poll_quiet() {
+            self.quiet_octets += frame.len() as u64 + 28;
+            self.cross(|| Event::ToNear(frame.clone()));
+        }
         while let Some((n, wish)) = self.far.poll_wish() {
-            if let Wish::Send(_, question) = wish {
-                self.resolve(n, &question);
+            match wish {
+                Wish::Send(_, question) => self.resolve(n, &question),
+                Wish::Connect(_, question) => {
+                    let question = Message::from_vec(&question).unwrap();
+                    let octets = answer(&question, self.right).to_vec().unwrap();
+                    let length = (octets.len() as u16).to_be_bytes();
+                    let event = Event::FromStream(n, [&length[..], &octets].concat());
+                    self.later(Duration::from_millis(40), event);
+                }
+                Wish::Open(_) | Wish::Close => {}
             }
         }
         while let Some((client, reply)) = self.near.poll_reply() {
@@ -198,7 +224,7 @@ impl World {
                 Event::FromResolver(n, stranger, octets),
             );
         }
-        let mut right = answer(&question, RIGHT);
+        let mut right = answer(&question, self.right);
         if self.happens(self.weather.wrong) {
             match self.chance.below(4) {
                 0 => return,
@@ -263,6 +289,7 @@ impl World {
                     Event::FromResolver(n, from, octets) => {
                         self.far.hear_resolver(next, n, from, &octets);
                     }
+                    Event::FromStream(n, octets) => self.far.hear_stream(next, n, &octets),
                 }
             }
             self.settle();
@@ -424,4 +451,79 @@ fn question_and_answer_of_an_address_have_forty_octets_at_most() {
     let mean = (near.octets_out + far.octets_out) as f64 / 1000.0;
     assert!(mean <= 40.0, "{mean} octets");
     println!("question and answer: {mean} octets");
+}
+
+/// A world in which nothing is wrong but that frames are lost.
+fn calm(seed: u64, loss: u64) -> World {
+    let weather = Weather {
+        loss,
+        double: 0,
+        delay: Duration::from_millis(300),
+        bit_s: 2400,
+        wrong: 0,
+        forges: false,
+        restarts: false,
+    };
+    World::new(seed, weather)
+}
+
+/// Eight names are asked for once a minute; the numbers of messages begin with `from`.
+fn use_names(world: &mut World, from: u16, minutes: u16) {
+    for minute in from..from + minutes {
+        for name in 0..8 {
+            world.ask(2, minute * 8 + name, &format!("n{name}.example"));
+        }
+        world.run_until(world.now + Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn names_in_use_that_stay_as_they_are_cost_a_word_now_and_then() {
+    let mut world = calm(1, 0);
+    // Once for each name, and once more when the first answer is old: it is in use.
+    use_names(&mut world, 0, 4);
+    let crossed = world.near.stats().asked;
+    assert_eq!((crossed, world.near.stats().fresh.watched), (16, 8));
+    use_names(&mut world, 4, 1440);
+    let (near, far) = (world.near.stats(), world.far.stats());
+    assert_eq!((near.asked, near.fresh.changes), (16, 0));
+    assert!(far.resolvers.resolved > 10_000, "they aren't kept fresh");
+    // A sum each 15 minutes, 33 octets with headers, and twice a day what is taken to be fresh.
+    assert!(
+        world.quiet_octets < 96 * 33 + 3 * 61,
+        "{}",
+        world.quiet_octets
+    );
+    // A change is told within the minute after a resolver said it.
+    world.right = Ipv4Addr::new(192, 0, 2, 2);
+    world.run_until(world.now + Duration::from_secs(121));
+    let near = world.near.stats();
+    assert_eq!((near.asked, near.fresh.changes), (16, 8));
+}
+
+#[test]
+fn what_is_kept_fresh_is_right_again_soon_whatever_is_lost_and_whoever_starts_anew() {
+    for seed in 1..9 {
+        let mut world = calm(seed, 3);
+        use_names(&mut world, 0, 30);
+        assert!(world.near.stats().fresh.watched > 0);
+        match seed % 3 {
+            0 => {
+                world.near = near(seed);
+                world.open.clear();
+            }
+            1 => world.far = far(seed),
+            _ => {}
+        }
+        world.right = Ipv4Addr::new(192, 0, 2, 2);
+        use_names(&mut world, 30, 90);
+        for (key, body, _) in world.near.cache().iter() {
+            assert_eq!(body.records, [[192, 0, 2, 2]], "{seed}: {}", key.name);
+        }
+        // Both know the same in the end, when nothing is lost any more.
+        world.weather.loss = 0;
+        use_names(&mut world, 120, 40);
+        let (near, far) = (world.near.stats(), world.far.stats());
+        assert_eq!(near.fresh.watched, far.fresh.watching, "{seed}");
+    }
 }

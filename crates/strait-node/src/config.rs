@@ -47,7 +47,7 @@ pub use self::compression::{
     Checksums, Compression, ContextConfig, DoubtConfig, PayloadCompression,
 };
 pub use self::dictionary::OwnDictionary;
-pub use self::dns::{DnsConfig, DnsPartnerConfig};
+pub use self::dns::{DnsConfig, DnsPartnerConfig, DnsRuleConfig};
 pub use self::echo::{EchoConfig, EchoRefusal};
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, HfStrangers, ProbeConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};

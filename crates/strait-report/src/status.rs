@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
-use strait_status::{Class, FlowRow, JournalStatus, Late, Local, Packets, Port, Snapshot};
+use strait_status::{Class, FlowRow, JournalStatus, Late, Local, Names, Packets, Port, Snapshot};
 
 use super::counters::counter_table;
 use super::delay_table;
@@ -94,6 +94,49 @@ pub fn status_text(status: &Snapshot) -> String {
     append(&mut text, "", &counter_table("led", &["the host's"], led));
     append(&mut text, "", &local_table(&status.local));
     text + "\n" + &late(&status.timers) + &ends(&status.packets)
+}
+
+/// What a DNS proxy knows and asks for, for a screen.
+pub fn names_text(names: &Names) -> String {
+    let up = clock_time(Duration::from_secs_f64(names.uptime_s.clamp(0.0, 1e12)));
+    let mut text = format!("{}: up {up}\n", names.node);
+    let Some(dns) = &names.dns else {
+        return text + "There is no DNS proxy: its node file has no [dns].\n";
+    };
+    let counted = [(vec!["partners".into()], dns)].into_iter();
+    append(&mut text, "", &counter_table("dns", &["names by"], counted));
+    let saved = dns.hits + dns.stale + dns.joined + dns.repeats;
+    let _ = writeln!(
+        text,
+        "\n{} of {} questions crossed; {saved} were answered or joined without.",
+        dns.asked, dns.questions
+    );
+    let columns = columns(&[
+        ("name", ""),
+        ("type", ""),
+        ("state", ""),
+        ("for", "s"),
+        ("waiting", ""),
+        ("crossed", ""),
+        ("what", ""),
+    ]);
+    let mut table = Table::new("names", columns);
+    for row in &names.names {
+        table.push(vec![
+            row.name.as_str().into(),
+            row.kind.as_str().into(),
+            row.state.as_str().into(),
+            row.time_s.round().into(),
+            (row.waiting as f64).into(),
+            f64::from(row.tries).into(),
+            row.said.as_str().into(),
+        ]);
+    }
+    append(&mut text, "", &table);
+    if names.more > 0 {
+        let _ = writeln!(text, "and {} more", names.more);
+    }
+    text
 }
 
 /// A table with a line between it and what is before; nothing for one without rows.

@@ -18,7 +18,7 @@ use crate::echo::echo_service;
 use crate::load::Source;
 use crate::sweep::Axis;
 use crate::topology::Topology;
-use crate::{FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario, Variant};
+use crate::{DNS_METRICS, FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario, Variant};
 
 type Checked = Result<(), ConfigError>;
 
@@ -666,9 +666,15 @@ fn expectations(source: &Source<'_>, loaded: &Loaded) -> Checked {
         }
         let metrics = metrics(loaded);
         let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
-        if !metrics.contains(&expectation.metric.as_str()) {
-            let found = &expectation.metric;
-            return Err(source.unknown(&path("metric"), "metric", found, &metrics));
+        let named = [
+            ("metric", Some(&expectation.metric)),
+            ("of", expectation.of.as_ref()),
+        ];
+        for (key, found) in named {
+            let unknown = found.filter(|it| !metrics.contains(&it.as_str()));
+            if let Some(found) = unknown {
+                return Err(source.unknown(&path(key), "metric", found, &metrics));
+            }
         }
         match (expectation.min, expectation.max) {
             (None, None) => {
@@ -705,7 +711,7 @@ fn metrics(loaded: &Loaded) -> Vec<String> {
     let of_nodes = loaded.nodes.iter().flat_map(|node| {
         let name = &node.name;
         let kept = ["chatter", "answered", "repeated"].into_iter();
-        let dns = ["dns_asked", "dns_served"].into_iter();
+        let dns = DNS_METRICS.into_iter();
         let words = kept.chain(dns.filter(|_| node.config.dns().is_some()));
         words.map(move |metric| format!("{name}.{metric}"))
     });

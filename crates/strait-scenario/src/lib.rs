@@ -37,6 +37,8 @@ pub mod sweep;
 mod tests;
 pub mod topology;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use strait_channel::LinkConfig;
 use strait_core::prefix::Prefix;
@@ -291,6 +293,9 @@ pub struct Expectation {
     pub id: String,
     /// `TRAFFIC.METRIC` or `LINK.use`.
     pub metric: String,
+    /// Another metric, of which it is judged as a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// The least value, in plain SI units.
     pub min: Option<f64>,
     /// The greatest value, in plain SI units.
@@ -310,7 +315,19 @@ impl Expectation {
 
     /// The metric's unit: `s`, `bit/s`, or empty for a share.
     pub fn unit(&self) -> &'static str {
-        unit_of(&self.metric)
+        match self.of {
+            Some(_) => "",
+            None => unit_of(&self.metric),
+        }
+    }
+
+    /// What is judged of a run's metrics.
+    pub fn value(&self, metrics: &BTreeMap<String, f64>) -> Option<f64> {
+        let value = *metrics.get(&self.metric)?;
+        match &self.of {
+            Some(of) => Some(value / metrics.get(of)?),
+            None => Some(value),
+        }
     }
 
     /// Whether it holds in `world`.
@@ -328,10 +345,19 @@ pub fn unit_of(metric: &str) -> &'static str {
     }
 }
 
+/// What is told of a gateway's DNS proxy.
+const DNS_METRICS: [&str; 5] = [
+    "dns_asked",
+    "dns_asked_again",
+    "dns_octets_out",
+    "dns_served",
+    "dns_watched",
+];
+
 /// What a gateway kept off its links, the names that its DNS proxy asked a partner for and looked
 /// up for one, and octets that it sent, as metrics `NODE.WORD`: those that a scenario asks for, and
 /// of the words without a port also what isn't zero. A word is `chatter`, `answered`, `repeated`,
-/// `dns_asked`, `dns_served` or `PORT.octets_out`.
+/// [`DNS_METRICS`] or `PORT.octets_out`.
 pub fn local_metrics<'a>(
     scenario: &'a Scenario,
     node: &'a Snapshot,
@@ -342,7 +368,15 @@ pub fn local_metrics<'a>(
         (word.to_owned(), packets)
     });
     let dns = node.dns.iter();
-    let asked = dns.flat_map(|dns| [("dns_asked", dns.asked), ("dns_served", dns.served)]);
+    let asked = dns.flat_map(|dns| {
+        [
+            ("dns_asked", dns.asked),
+            ("dns_asked_again", dns.asked_again),
+            ("dns_octets_out", dns.octets_out),
+            ("dns_served", dns.served),
+            ("dns_watched", dns.watched),
+        ]
+    });
     let asked = asked.map(|(word, count)| (word.to_owned(), count));
     let ports = node.ports.iter();
     let octets = ports.map(|port| (format!("{}.octets_out", port.name), port.octets_out));

@@ -155,11 +155,21 @@ described! {
         /// Questions of partners not taken
         unserved: u64 = stats.unserved => counter("dns_unserved");
         /// Questions to resolvers
-        resolved: u64 = stats.resolved => counter("dns_resolved").head("resolved");
-        /// Questions that resolvers left without an answer, or with one too long for a datagram
-        unanswered: u64 = stats.unanswered => counter("dns_unanswered");
+        resolved: u64 = stats.resolvers.resolved => counter("dns_resolved").head("resolved");
+        /// Questions that resolvers left without an answer
+        unanswered: u64 = stats.resolvers.unanswered => counter("dns_unanswered");
         /// Answers that weren't a resolver's to what it had been asked
-        forged: u64 = stats.forged => counter("dns_forged");
+        forged: u64 = stats.resolvers.forged => counter("dns_forged");
+        /// Questions of clients that rules answered
+        ruled: u64 = stats.ruled => counter("dns_ruled").head("by rule");
+        /// Changes told without being asked for, to partners or by them
+        changes: u64 = stats.fresh.changes => counter("dns_changes").head("changes");
+        /// Names that partners keep fresh
+        watched: u64 = stats.fresh.watched => gauge("dns_watched").head("kept fresh");
+        /// Names that are kept fresh for partners
+        watching: u64 = stats.fresh.watching => gauge("dns_watching");
+        /// Questions asked again by a stream, as the answer was too long for a datagram
+        resolved_by_stream: u64 = stats.resolvers.by_stream => counter("dns_resolved_by_stream");
     }
 }
 

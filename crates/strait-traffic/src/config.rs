@@ -357,9 +357,14 @@ pub struct LookUps {
     pub waits: Vec<Duration>,
     /// How many names there are, in turn; each question is for another one if not said.
     pub names: Option<u64>,
+    /// The type that is asked for: its word, and its number.
+    pub kind: (&'static str, u16),
 }
 
 impl LookUps {
+    /// Types of records that may be asked for: an address, and what programs ask for beside it.
+    pub const TYPES: [(&str, u16); 3] = [("A", 1), ("AAAA", 28), ("HTTPS", 65)];
+
     /// Resolvers of hosts, and how long each of their tries waits, in milliseconds: glibc's,
     /// musl's, and that of Windows with one server.
     pub const RESOLVERS: [(&str, &[u64]); 3] = [
@@ -468,6 +473,7 @@ mod tests {
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));
         assert!(text("kind = \"dns\"\nendpoint = \"linux-cubic\"").contains("`musl`"));
         assert!(text("kind = \"dns\"\nobjects = 0").contains("`objects`"));
+        assert!(text("kind = \"dns\"\nendpoint = \"linux-mx\"").contains("`-aaaa`"));
         assert!(read("kind = \"dns\"\nendpoint = \"windows\"\nobjects = 4").is_ok());
         assert!(read("kind = \"fax\"").is_err());
         assert!(read("kind = \"ping\"\nfamily = 5").is_err());

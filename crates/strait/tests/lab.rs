@@ -297,6 +297,7 @@ fn names_are_looked_up_by_proxies_live_as_in_virtual_time() {
     let told = compared("dns.toml");
     told.expect_all(&[
         "dns-proxied-loss",
+        "dns-captured-loss",
         "dns-proxied-first",
         "dns-proxied-again",
         "dns-crossed-once",

@@ -10,9 +10,9 @@ use strait_core::node::{Boot, NodeFactory};
 use strait_core::time::Instant;
 use strait_live::node_loop::service::{PortStatus, Rates, Timers, View};
 use strait_node::GatewayFactory;
-use strait_report::status_text;
+use strait_report::{names_text, status_text};
 use strait_scenario::Scenario;
-use strait_status::{Local, Snapshot};
+use strait_status::{Dns, Local, NameRow, Names, Snapshot};
 
 #[test]
 fn the_results_say_what_tcp_connections_met() {
@@ -160,6 +160,36 @@ fn a_simulated_node_says_of_itself_what_a_live_one_does() {
     std::fs::write(folder.join("else.json"), "a: up 6 s").unwrap();
     let [_, refusal] = status("else.json", &[]).1;
     assert!(String::from_utf8_lossy(&refusal).contains("else.json: no status"));
+    // So are the names that it knows.
+    let names = |file: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
+        command.arg("dns").arg(folder.join(file)).args(more);
+        let output = command.output().unwrap();
+        (output.status.code(), [output.stdout, output.stderr])
+    };
+    let known = Names {
+        node: "a".into(),
+        dns: Some(Dns {
+            questions: 7,
+            asked: 2,
+            ..Dns::default()
+        }),
+        names: vec![NameRow {
+            name: "www.example.".into(),
+            state: "kept fresh".into(),
+            ..NameRow::default()
+        }],
+        ..Names::default()
+    };
+    let text = serde_json::to_string(&known).unwrap();
+    std::fs::write(folder.join("names.json"), &text).unwrap();
+    let shown = names_text(&known);
+    assert!(shown.contains("2 of 7 questions crossed") && shown.contains("www.example."));
+    assert_eq!(names("names.json", &[]).1[0], shown.as_bytes());
+    assert_eq!(names("names.json", &["--json"]).1[0], text.as_bytes());
+    let (code, [_, refusal]) = names("else.json", &[]);
+    assert!(String::from_utf8_lossy(&refusal).contains("else.json: no names"));
+    assert_eq!(code, Some(2));
 
     // The same node file, as the live gateway shows it.
     let loaded = Scenario::load(&demo).unwrap();
@@ -171,6 +201,7 @@ fn a_simulated_node_says_of_itself_what_a_live_one_does() {
         now: Instant::from_secs(1),
         stats: node.stats(),
         flows: &node.flows(),
+        names: &|| node.names(Instant::from_secs(1)),
         ports: &ports,
         rates: &Rates::default(),
         timers: &Timers::default(),

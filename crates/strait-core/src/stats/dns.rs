@@ -47,12 +47,12 @@ pub struct DnsStats {
     pub served_again: u64,
     /// Those not taken: too many, or no resolver is configured.
     pub unserved: u64,
-    /// Questions to resolvers.
-    pub resolved: u64,
-    /// Those that a resolver left without an answer, or with one that was too long for a datagram.
-    pub unanswered: u64,
-    /// Answers that weren't a resolver's to what it had been asked.
-    pub forged: u64,
+    /// Questions of clients that rules of the node file answered.
+    pub ruled: u64,
+    /// What is kept fresh.
+    pub fresh: FreshStats,
+    /// What resolvers were asked.
+    pub resolvers: ResolverStats,
 }
 
 impl DnsStats {
@@ -80,8 +80,37 @@ impl DnsStats {
         self.served += other.served;
         self.served_again += other.served_again;
         self.unserved += other.unserved;
-        self.resolved += other.resolved;
-        self.unanswered += other.unanswered;
-        self.forged += other.forged;
+        self.ruled += other.ruled;
+        self.fresh.changes += other.fresh.changes;
+        self.fresh.watched += other.fresh.watched;
+        self.fresh.watching += other.fresh.watching;
+        self.resolvers.resolved += other.resolvers.resolved;
+        self.resolvers.by_stream += other.resolvers.by_stream;
+        self.resolvers.unanswered += other.resolvers.unanswered;
+        self.resolvers.forged += other.resolvers.forged;
     }
+}
+
+/// What is kept fresh by the side of the resolvers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreshStats {
+    /// Changes that were told without being asked for, to partners or by them.
+    pub changes: u64,
+    /// Names that partners keep fresh.
+    pub watched: u64,
+    /// Names that are kept fresh for partners.
+    pub watching: u64,
+}
+
+/// What resolvers were asked, and said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResolverStats {
+    /// Questions to resolvers.
+    pub resolved: u64,
+    /// Those asked again by a stream, as the answer was too long for a datagram.
+    pub by_stream: u64,
+    /// Those that a resolver left without an answer.
+    pub unanswered: u64,
+    /// Answers that weren't a resolver's to what it had been asked.
+    pub forged: u64,
 }

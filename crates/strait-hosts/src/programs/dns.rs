@@ -20,8 +20,8 @@ const ADDRESS: [u8; 5] = [0, 0, 1, 0, 1];
 /// The address that every name has.
 const HOST: [u8; 4] = [192, 0, 2, 1];
 
-/// A question for the IPv4 address of a name.
-fn question(sequence: u64, name: u64, out: &mut Vec<u8>) {
+/// A question for a name and a type.
+fn question(sequence: u64, name: u64, kind: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&(sequence as u16).to_be_bytes());
     out.extend_from_slice(&FLAGS);
     out.extend_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
@@ -29,7 +29,9 @@ fn question(sequence: u64, name: u64, out: &mut Vec<u8>) {
         out.push(label.len() as u8);
         out.extend_from_slice(label.as_bytes());
     }
-    out.extend_from_slice(&ADDRESS);
+    out.push(0);
+    out.extend_from_slice(&kind.to_be_bytes());
+    out.extend_from_slice(&[0, 1]);
 }
 
 /// The answer to a question; nothing to what is none. Names have nothing but an IPv4 address.
@@ -63,7 +65,8 @@ fn answer(question: &[u8], out: &mut Vec<u8>) -> bool {
 /// What an answer to a question says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    Address,
+    /// The address, or of another type that there is nothing.
+    Known,
     /// That the server knows nothing (SERVFAIL).
     Failure,
 }
@@ -76,7 +79,8 @@ fn told(question: &[u8], answer: &[u8]) -> Option<Told> {
         return None;
     }
     match header[3] & 0x0f {
-        0 if header[6..8] == [0, 1] && rest.ends_with(&HOST) => Some(Told::Address),
+        0 if !name.ends_with(&ADDRESS) => Some(Told::Known),
+        0 if header[6..8] == [0, 1] && rest.ends_with(&HOST) => Some(Told::Known),
         2 => Some(Told::Failure),
         _ => None,
     }
@@ -122,7 +126,8 @@ impl Lookups {
     /// Sends a question; its octets.
     fn ask(&mut self, now: Instant, sequence: u64, stack: &mut Stack) -> Option<u32> {
         let mut payload = stack.buffer();
-        question(sequence, self.manner.name(sequence), &mut payload);
+        let name = self.manner.name(sequence);
+        question(sequence, name, self.manner.kind.1, &mut payload);
         let sent = stack.send_udp(now, self.ends.0, self.ends.1, self.dscp, &payload);
         if !sent {
             self.log.count("not_sent");
@@ -152,7 +157,8 @@ impl Lookups {
         let sequence = sequence.filter(|it| *it < self.sent && from == self.ends.1);
         let told = sequence.and_then(|sequence| {
             let mut asked = Vec::new();
-            question(sequence, self.manner.name(sequence), &mut asked);
+            let name = self.manner.name(sequence);
+            question(sequence, name, self.manner.kind.1, &mut asked);
             Some((sequence, told(&asked, payload)?))
         });
         let waits = !self.manner.waits.is_empty();
@@ -161,7 +167,7 @@ impl Lookups {
             Some((sequence, _)) if waits && !self.open.contains_key(&sequence) => {
                 self.log.count("late");
             }
-            Some((sequence, Told::Address)) => {
+            Some((sequence, Told::Known)) => {
                 self.open.remove(&sequence);
                 self.log.received(now, sequence, payload.len() as u32);
             }
@@ -240,7 +246,7 @@ mod tests {
     #[test]
     fn question_and_answer_are_these_octets() {
         let mut asked = Vec::new();
-        question(7, 7, &mut asked);
+        question(7, 7, 1, &mut asked);
         let name = b"\x06n00007\x02hf\x07example\0\0\x01\0\x01";
         let head = [0, 7, 0x01, 0x20, 0, 1, 0, 0, 0, 0, 0, 0];
         assert_eq!(asked, [&head[..], name].concat());
@@ -249,7 +255,7 @@ mod tests {
         let head = [0, 7, 0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
         let record = b"\xc0\x0c\0\x01\0\x01\0\0\x02\x58\0\x04\xc0\0\x02\x01";
         assert_eq!(said, [&head[..], name, record].concat());
-        assert_eq!(told(&asked, &said), Some(Told::Address));
+        assert_eq!(told(&asked, &said), Some(Told::Known));
         // Answers, and what is cut short, get none.
         let mut none = Vec::new();
         assert!(!answer(&said, &mut none) && !answer(&asked[..11], &mut none));
@@ -259,7 +265,7 @@ mod tests {
     #[test]
     fn what_is_behind_a_question_and_other_types_are_answered_without_a_record() {
         let mut asked = Vec::new();
-        question(7, 7, &mut asked);
+        question(7, 7, 1, &mut asked);
         asked[11] = 1;
         let of_address = asked.clone();
         // Extended DNS with 4096 octets.
@@ -273,12 +279,15 @@ mod tests {
         let mut none = Vec::new();
         assert!(answer(&other, &mut none));
         assert_eq!((none[7], none.len()), (0, other.len()));
+        let mut asked = Vec::new();
+        question(7, 7, 28, &mut asked);
+        assert_eq!(told(&asked, &none), Some(Told::Known));
     }
 
     #[test]
     fn failures_and_other_answers_are_told_apart() {
         let mut asked = Vec::new();
-        question(7, 7, &mut asked);
+        question(7, 7, 1, &mut asked);
         let mut failed = asked.clone();
         failed[2..4].copy_from_slice(&[0x81, 0x82]);
         assert_eq!(told(&asked, &failed), Some(Told::Failure));

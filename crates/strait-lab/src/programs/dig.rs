@@ -68,7 +68,7 @@ impl Dig {
              while [ $n -lt {count} ]; do\n\
              (at=$(date +%s%N)\n\
              said=$(dig +noedns +tries={tries} +time={wait_s} -u @{server} -p {DNS_PORT} \
-             $(printf 'n%05d{zone}' $((n % {names}))) A)\n\
+             $(printf 'n%05d{zone}' $((n % {names}))) {kind})\n\
              end=$(date +%s%N)\n\
              took=$(echo \"$said\" | sed -n 's/^;; Query time: \\([0-9]*\\) usec$/\\1/p')\n\
              # That is the time of the last try.\n\
@@ -80,6 +80,7 @@ impl Dig {
              done\n\
              wait\n",
             count = self.count,
+            kind = self.manner.kind.0,
             tries = waits.len().max(1),
             wait_s = waits.first().map_or(patience_s, Duration::as_secs),
             names = self.manner.names.unwrap_or(100_000),
@@ -97,6 +98,8 @@ impl Program for Dig {
         command.arg(format!("--port={DNS_PORT}"));
         command.arg(format!("--listen-address={}", flow.address(1)));
         command.arg(format!("--address=/{DNS_ZONE}/192.0.2.1"));
+        // Of other types it says that there is nothing.
+        command.arg(format!("--local=/{DNS_ZONE}/"));
         command.arg(format!("--local-ttl={DNS_LIFE_S}"));
         let name = format!("{}-server", flow.config.name);
         self.server = Some(stage.start(flow.host(stage, 1), &name, command)?);

@@ -301,6 +301,7 @@ baud = 9600
             now,
             stats,
             flows: &[],
+            names: &Vec::new,
             ports: &[],
             rates: &BESIDE.0,
             timers: &BESIDE.1,

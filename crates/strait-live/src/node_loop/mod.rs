@@ -733,10 +733,12 @@ impl<N: Node + ?Sized> Runner<N> {
     }
 
     fn serve_service(&mut self, index: usize) {
+        let now = self.clock.now();
         let view = View {
-            now: self.clock.now(),
+            now,
             stats: self.node.stats(),
             flows: &self.node.flows(),
+            names: &|| self.node.names(now),
             ports: &self.bench.statuses(),
             rates: &self.rates,
             timers: &self.timers,

@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use strait_core::flow::Flow;
+use strait_core::names::NameEntry;
 use strait_core::node::{Command, RouteChange};
 use strait_core::stats::{Histogram, Stats};
 use strait_core::time::{Duration, Instant, nanos};
@@ -44,6 +45,8 @@ pub struct View<'a> {
     pub stats: &'a Stats,
     /// The flows that it knows.
     pub flows: &'a [Flow],
+    /// The names that it knows or asks for, told when they are asked for.
+    pub names: &'a dyn Fn() -> Vec<NameEntry>,
     /// What the event loop knows of each port.
     pub ports: &'a [PortStatus],
     /// How fast octets passed of late.

@@ -1,8 +1,8 @@
 //! The status socket: how an operator asks a running gateway how it is.
 //!
-//! A client sends one line, `status text` or `status json`, and reads the answer to the end. With
-//! `status stream SECONDS` it gets a line of JSON at once and after each such period, until it
-//! hangs up; one that doesn't read is cut.
+//! A client sends one line, `status text`, `status json` or `status names`, and reads the answer to
+//! the end. With `status stream SECONDS` it gets a line of JSON at once and after each such period,
+//! until it hangs up; one that doesn't read is cut.
 
 pub mod metrics;
 pub mod server;
@@ -34,6 +34,8 @@ pub enum Format {
     Json,
     /// The same on one line.
     Line,
+    /// Names that are known or asked for, as a JSON object.
+    Names,
 }
 
 impl Format {
@@ -43,6 +45,7 @@ impl Format {
             Self::Text => "text",
             Self::Json => "json",
             Self::Line => "line",
+            Self::Names => "names",
         }
     }
 }
@@ -123,6 +126,7 @@ fn answerer(mut content: Content) -> Answerer {
         let answer = match request[..end].trim_ascii() {
             b"status text" => content(Format::Text, view),
             b"status json" => content(Format::Json, view),
+            b"status names" => content(Format::Names, view),
             request => match stream_period(request) {
                 Some(period) => {
                     return Answer::Every(period, content(Format::Line, view).into_bytes());
@@ -134,7 +138,8 @@ fn answerer(mut content: Content) -> Answerer {
     })
 }
 
-const ASK: &str = "error: ask `status text`, `status json` or `status stream SECONDS`\n";
+const ASK: &str =
+    "error: ask `status text`, `status json`, `status names` or `status stream SECONDS`\n";
 
 /// The period that a stream is asked for with.
 fn stream_period(request: &[u8]) -> Option<Duration> {

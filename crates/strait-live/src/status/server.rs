@@ -322,6 +322,7 @@ mod tests {
             now,
             stats: &Stats::default(),
             flows: &[],
+            names: &Vec::new,
             ports: &[],
             rates: &Rates::default(),
             timers: &Timers::default(),

@@ -1,7 +1,7 @@
 //! What a running gateway says of itself: as tables for people, as JSON for programs.
 
 use strait_report::status_text;
-use strait_status::{Late, Snapshot};
+use strait_status::{Late, Names, Snapshot};
 
 use super::{Content, Format};
 use crate::node_loop::Recorder;
@@ -12,6 +12,10 @@ pub fn content(name: String) -> Content {
     Box::new(move |format, view| {
         let status = view.snapshot(&name);
         match format {
+            Format::Names => {
+                let names = Names::new(&status, (view.names)());
+                serde_json::to_string_pretty(&names).unwrap_or_default() + "\n"
+            }
             Format::Text => status_text(&status),
             Format::Line => serde_json::to_string(&status).unwrap_or_default() + "\n",
             Format::Json => serde_json::to_string_pretty(&status).unwrap_or_default() + "\n",
@@ -51,6 +55,7 @@ mod tests {
     use strait_core::delay::DelayPart;
     use strait_core::fate::DropCause;
     use strait_core::flow::{Flow, FlowKey, FlowMark, Nature, Standing};
+    use strait_core::names::{NameEntry, NameState};
     use strait_core::node::{Input, Room, TxMeta};
     use strait_core::rate::LineRate;
     use strait_core::stats::{ClassStats, PortStats, Stats, UrgentStats};
@@ -165,6 +170,7 @@ mod tests {
             now: Instant::from_secs(60),
             stats: &stats,
             flows: &[call()],
+            names: &|| vec![known()],
             ports: &ports,
             rates: &rates,
             timers: &timers,
@@ -221,6 +227,27 @@ mod tests {
             text.ends_with("packets: 4 taken in, 0 own; 2 forwarded, 1 held, dropped: aged 1\n"),
             "{text}"
         );
+    }
+
+    fn known() -> NameEntry {
+        NameEntry {
+            name: "www.example.".into(),
+            kind: "A".into(),
+            state: NameState::Kept,
+            said: "192.0.2.1".into(),
+            time: Duration::from_secs(60),
+            waiting: 0,
+            tries: 0,
+        }
+    }
+
+    #[test]
+    fn names_are_told_when_they_are_asked_for() {
+        let names: Names = serde_json::from_str(&answer(Format::Names)).unwrap();
+        assert_eq!((names.node.as_str(), names.more), ("a", 0));
+        let row = &names.names[0];
+        assert_eq!((row.state.as_str(), row.time_s), ("kept fresh", 60.0));
+        assert!(!answer(Format::Json).contains("www.example"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `[dns]` of a node file.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -10,6 +10,7 @@ use core::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 use strait_core::units::{Octets, Time};
+use strait_dns::rules::{Act, Rule};
 use strait_dns::{Name, name};
 use strait_qos::Dscp;
 
@@ -27,6 +28,9 @@ pub struct DnsConfig {
     /// Where clients here ask, over UDP and TCP; nowhere if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<SocketAddr>,
+    /// Whether questions that `clients` ask of others over UDP are answered here.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub capture: bool,
     /// Who may ask, beside programs of this host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Prefix>,
@@ -46,12 +50,18 @@ pub struct DnsConfig {
     /// The most octets that these take.
     #[serde(default = "DnsConfig::default_octets")]
     pub octets: Octets,
+    /// Whether partners keep names in use fresh, and tell changes alone.
+    #[serde(default = "super::yes")]
+    pub keep_fresh: bool,
     /// The UDP port of what goes between partners.
     #[serde(default = "DnsConfig::default_port")]
     pub port: u16,
     /// The code point of that.
     #[serde(default = "DnsConfig::default_dscp")]
     pub dscp: Dscp,
+    /// What is to become of the names of some zones.
+    #[serde(default, rename = "rule", skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<DnsRuleConfig>,
     /// Gateways with a DNS proxy beyond links.
     #[serde(default, rename = "partner")]
     pub partners: Vec<DnsPartnerConfig>,
@@ -81,6 +91,88 @@ impl DnsPartnerConfig {
     pub(crate) fn names(&self) -> Vec<Name> {
         self.zones.iter().filter_map(|it| name::parse(it)).collect()
     }
+}
+
+/// What is to become of the names of a zone: one of the keys beside it. Of several rules the one of
+/// the longest zone counts.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct DnsRuleConfig {
+    /// The zone, and all names in it.
+    pub zone: String,
+    /// There are no such names.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub block: bool,
+    /// False: they have no IPv6 addresses.
+    #[serde(default = "super::yes")]
+    pub ipv6: bool,
+    /// These names and addresses are there, and no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<BTreeMap<String, Vec<IpAddr>>>,
+    /// Resolvers that this gateway asks for them, for its clients and for its partners'.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolvers: Vec<SocketAddr>,
+}
+
+impl DnsRuleConfig {
+    /// The rule, if the zone is one.
+    pub(crate) fn rule(&self) -> Option<Rule> {
+        let zone = name::parse(&self.zone)?;
+        let act = if self.block {
+            Act::Block
+        } else if !self.ipv6 {
+            Act::NoIpv6
+        } else if let Some(hosts) = &self.hosts {
+            let hosts = hosts.iter();
+            let named = hosts.filter_map(|(host, all)| Some((name::parse(host)?, all.clone())));
+            Act::Hosts(named.collect())
+        } else {
+            Act::Own
+        };
+        Some(Rule { zone, act })
+    }
+
+    /// The resolvers for its zone, if it names any.
+    pub(crate) fn forwards(&self) -> Option<(Name, Vec<SocketAddr>)> {
+        let named = !self.resolvers.is_empty();
+        let zone = name::parse(&self.zone).filter(|_| named)?;
+        Some((zone, self.resolvers.clone()))
+    }
+
+    fn validate(&self) -> Result<(), InvalidConfig> {
+        let place = format!("[[dns.rule]] {}", self.zone);
+        let Some(zone) = name::parse(&self.zone) else {
+            let message = "`zone` is none: write \".\" or \"ship.example\"";
+            return Err(invalid(place, message));
+        };
+        let keys = [
+            self.block,
+            !self.ipv6,
+            self.hosts.is_some(),
+            !self.resolvers.is_empty(),
+        ];
+        if keys.into_iter().filter(|it| *it).count() != 1 {
+            let message = "takes one of `block = true`, `ipv6 = false`, `hosts` and `resolvers`";
+            return Err(invalid(place, message));
+        }
+        let hosts = self.hosts.iter().flatten();
+        if hosts.clone().count() > Self::HOSTS_MAX {
+            let most = Self::HOSTS_MAX;
+            return Err(invalid(place, format!("has more than {most} `hosts`")));
+        }
+        for (host, addresses) in hosts {
+            let name = name::parse(host).filter(|name| zone.zone_of(name));
+            if name.is_none() || !(1..=DnsConfig::EACH_MAX).contains(&addresses.len()) {
+                let message =
+                    format!("`{host}` is no name in the zone, or hasn't 1 to 64 addresses");
+                return Err(invalid(place, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hosts of a zone: whoever has more has a name server.
+    const HOSTS_MAX: usize = 1024;
 }
 
 impl DnsConfig {
@@ -125,6 +217,10 @@ impl DnsConfig {
         hosts: &HostSides,
         proxy: Option<&ProxyConfig>,
     ) -> Result<(), InvalidConfig> {
+        if self.capture && self.clients.is_empty() {
+            let message = "is for the hosts that `clients` names: name them";
+            return Err(invalid("[dns] capture", message));
+        }
         if self.port == 0 || proxy.is_some_and(|proxy| proxy.port == self.port) {
             return Err(invalid(
                 "[dns] port",
@@ -144,8 +240,17 @@ impl DnsConfig {
             let message = format!("more than {partners} partners, or {most} of something else");
             return Err(invalid("[dns]", message));
         }
+        let mut zones = BTreeSet::new();
+        for rule in &self.rules {
+            rule.validate()?;
+            if !zones.insert(rule.zone.to_ascii_lowercase()) || zones.len() > Self::EACH_MAX {
+                let message = format!("zone `{}` has two rules, or there are over 64", rule.zone);
+                return Err(invalid("[[dns.rule]]", message));
+            }
+        }
         let nobody = |ip: IpAddr| ip.is_unspecified() || ip.is_multicast();
-        let sockets = self.listen.iter().chain(&self.resolvers);
+        let forwarded = self.rules.iter().flat_map(|it| &it.resolvers);
+        let sockets = self.listen.iter().chain(&self.resolvers).chain(forwarded);
         if sockets
             .into_iter()
             .any(|it| it.port() == 0 || nobody(it.ip()))
@@ -226,10 +331,41 @@ mod tests {
             "10.9.0.2",
             "zones = [\"a.example\", \".\"]\nturnaround = \"14 s\"",
         );
+        let rule =
+            |zone: &str, more: &str| format!("{right}\n[[dns.rule]]\nzone = \"{zone}\"\n{more}");
+        let ruled = [
+            rule(".", "ipv6 = false"),
+            rule("ads.example", "block = true"),
+            rule(
+                "ship",
+                "hosts = { \"A.ship\" = [\"10.0.0.1\", \"fd00::1\"] }",
+            ),
+            rule("lan", "resolvers = [\"10.1.0.53:53\"]"),
+        ];
+        for right in ruled {
+            assert_eq!(complaint(&right), None, "{right}");
+        }
         for right in [right.clone(), zones, format!("{all}\n{right}")] {
             assert_eq!(complaint(&right), None, "{right}");
         }
         for (wrong, word) in [
+            (format!("{right}\n[[dns.rule]]\nzone = \"a..b\""), "`zone`"),
+            (format!("capture = true\n{right}"), "[dns] capture"),
+            (rule("a", ""), "takes one of"),
+            (rule("a", "block = true\nipv6 = false"), "takes one of"),
+            (
+                rule("a", "hosts = { \"b\" = [\"10.0.0.1\"] }"),
+                "`b` is no name",
+            ),
+            (rule("a", "hosts = { \"b.a\" = [] }"), "hasn't 1 to 64"),
+            (rule("a", "resolvers = [\"0.0.0.0:53\"]"), "of one host"),
+            (
+                rule(
+                    "a",
+                    "block = true\n[[dns.rule]]\nzone = \"A\"\nblock = true",
+                ),
+                "two rules",
+            ),
             (String::new(), "[dns]: needs a [[dns.partner]]"),
             (format!("port = 0\n{right}"), "[dns] port: must"),
             (format!("patience = \"99 ms\"\n{right}"), "[dns] patience"),

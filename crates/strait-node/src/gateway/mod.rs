@@ -29,6 +29,7 @@ use core::net::IpAddr;
 use strait_core::error_limit::ErrorLimit;
 use strait_core::fate::{Ledger, Memory, Origin};
 use strait_core::flow::Flow;
+use strait_core::names::NameEntry;
 use strait_core::node::{Boot, Command, FrameMeta, Owner, PortEvent, RouteChange, StoreOp, Ticket};
 use strait_core::prefix::Prefix;
 use strait_core::stats::{Agreement, ClassStats, PortStats, Stats};
@@ -767,6 +768,10 @@ impl Node for Gateway {
             .iter()
             .flat_map(|port| port.queue.flows())
             .collect()
+    }
+
+    fn names(&self, now: Instant) -> Vec<NameEntry> {
+        self.services.names(now)
     }
 
     fn check(&self) {

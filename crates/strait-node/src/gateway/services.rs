@@ -1,9 +1,11 @@
 //! What a gateway does beside forwarding: its services, and what they see of it.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::fate::{Ledger, Origin};
+use strait_core::names::NameEntry;
 use strait_core::node::{Owner, WallTime};
 use strait_core::{Effect, Input, Instant, Packet, PortId};
 use strait_qos::Policy;
@@ -21,7 +23,7 @@ use crate::route::{Hop, Prefix, Routes};
 /// one from there on.
 pub(super) const ECHO: Owner = Owner(256);
 const PROXY: Owner = Owner(257);
-const DNS: Owner = Owner(258);
+pub(super) const DNS: Owner = Owner(258);
 
 /// The services of a gateway.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ impl Around<'_> {
     }
 
     /// Queues a packet that a service made.
-    pub(super) fn send(&mut self, now: Instant, bytes: alloc::vec::Vec<u8>, hop: Hop) {
+    pub(super) fn send(&mut self, now: Instant, bytes: Vec<u8>, hop: Hop) {
         let Ok(mut packet) = self.ledger.admit(now, bytes, Origin::Own) else {
             return;
         };
@@ -167,6 +169,11 @@ impl Services {
         let proxy = self.proxy.as_ref().and_then(|it| it.wake());
         let dns = self.dns.as_ref().and_then(|it| it.wake());
         echo.into_iter().chain(proxy).chain(dns).min()
+    }
+
+    /// The names that are known or asked for.
+    pub(super) fn names(&self, now: Instant) -> Vec<NameEntry> {
+        self.dns.as_ref().map_or_else(Vec::new, |it| it.names(now))
     }
 
     pub(super) fn check(&self) {

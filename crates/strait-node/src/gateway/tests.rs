@@ -18,6 +18,7 @@ use super::*;
 
 mod adapter;
 mod circles;
+mod dns;
 mod echo;
 mod families;
 mod gaps;

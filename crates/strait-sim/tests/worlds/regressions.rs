@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use strait_core::Instant;
-use strait_scenario::{Loaded, Scenario};
+use strait_scenario::{Loaded, Scenario, World};
 use strait_sim::{Options, build, check, run_once, run_scenario};
 use strait_wire::pcapng::{Block, Reader};
 
@@ -32,7 +32,13 @@ fn holds(name: &str) {
     }
     let outcome = run_scenario(&loaded, &Options::default(), |_, _| ()).unwrap();
     for expected in &scenario.expectations {
-        for value in outcome.metric(&expected.variant, &expected.metric) {
+        let values: Vec<f64> = outcome
+            .of(&expected.variant)
+            .filter_map(|run| expected.value(&run.metrics))
+            .collect();
+        let told = !values.is_empty() || !expected.applies_in(World::Sim);
+        assert!(told, "{name}: {} is nothing", expected.id);
+        for value in values {
             let low = expected.min.is_none_or(|min| value >= min);
             let high = expected.max.is_none_or(|max| value <= max);
             assert!(low && high, "{name}: {} is {value}", expected.id);
@@ -147,4 +153,21 @@ fn a_call_that_is_repeated_late_comes() {
 #[test]
 fn hops_go_on_after_a_minute() {
     holds("regressions/hops-after-a-minute.toml");
+}
+
+#[test]
+fn names_cross_once_however_slow_the_link_is() {
+    holds("dns/crossings.toml");
+    holds("dns/hf-300.toml");
+    holds("dns/hf-75.toml");
+}
+
+#[test]
+fn names_in_use_cost_nothing_for_a_day() {
+    holds("dns/day.toml");
+}
+
+#[test]
+fn names_outlive_an_hour_without_the_link() {
+    holds("dns/hour-cut.toml");
 }

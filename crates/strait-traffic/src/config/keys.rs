@@ -100,7 +100,7 @@ pub struct TrafficKeys {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// tcp, page: profile of the simulated TCP endpoints. dns: whose resolver asks, and so when it
-    /// asks again and gives up.
+    /// asks again and gives up; with `-aaaa` or `-https` behind it, for that type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     /// tcp, page: octets of each endpoint's send and receive buffer.
@@ -233,15 +233,29 @@ impl TrafficKeys {
         if names.is_some_and(|names| !(1..=100_000).contains(&names)) {
             return Err(self.bounds("objects", "1 to 100000"));
         }
-        let waits = match self.endpoint.as_deref() {
-            None => &[],
+        let wrong = || {
+            let words = "`linux`, `musl` or `windows`, with `-aaaa` or `-https` or without";
+            self.bounds("endpoint", words)
+        };
+        let (who, kind) = match self.endpoint.as_deref() {
+            None => (None, "a"),
             Some(word) => {
-                let known = LookUps::RESOLVERS.iter().find(|(name, _)| *name == word);
-                let wrong = || self.bounds("endpoint", "`linux`, `musl` or `windows`");
+                let (who, kind) = word.split_once('-').unwrap_or((word, "a"));
+                (Some(who), kind)
+            }
+        };
+        let kind = LookUps::TYPES
+            .into_iter()
+            .find(|(word, _)| word.eq_ignore_ascii_case(kind));
+        let waits = match who {
+            None => &[],
+            Some(who) => {
+                let known = LookUps::RESOLVERS.iter().find(|(name, _)| *name == who);
                 known.ok_or_else(wrong)?.1
             }
         };
         Ok(LookUps {
+            kind: kind.ok_or_else(wrong)?,
             resolver: None,
             waits: waits.iter().map(|ms| Duration::from_millis(*ms)).collect(),
             names: names.map(u64::from),

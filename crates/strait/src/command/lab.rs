@@ -133,7 +133,10 @@ fn chosen(mut loaded: Loaded, args: &Args) -> anyhow::Result<Loaded> {
                 .iter()
                 .any(|name| of(name) && !args.only.contains(name))
         };
-        scenario.expectations.retain(|entry| !silent(&entry.metric));
+        scenario.expectations.retain(|entry| {
+            let mut metrics = entry.of.iter().chain([&entry.metric]);
+            !metrics.any(|it| silent(it))
+        });
     }
     Ok(loaded)
 }
@@ -249,7 +252,7 @@ fn expected(loaded: &Loaded, args: &Args, outcome: &Outcome) -> Vec<Check> {
     let ours =
         entries.filter(|entry| entry.applies_in(World::Lab) && entry.variant == args.variant);
     let check = |entry: &strait_scenario::Expectation| {
-        let value = outcome.metrics.get(&entry.metric).copied();
+        let value = entry.value(&outcome.metrics);
         Check::range(entry.id.as_str(), value, entry.unit(), entry.min, entry.max).failed()
     };
     ours.map(check).collect()

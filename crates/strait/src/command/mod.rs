@@ -6,6 +6,7 @@ mod check;
 mod completions;
 mod demo;
 mod dissector;
+mod dns;
 mod emulate;
 mod lab;
 mod measure;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Ask a running gateway how it is.
     Status(status::Args),
+    /// Ask a running gateway which names its DNS proxy knows, and which it asks for.
+    Dns(dns::Args),
     /// Emulate a link between two ports of this host.
     Emulate(emulate::Args),
     /// Repeat a gateway's run from its journal.
@@ -68,6 +71,7 @@ impl Command {
             Self::Lab(args) => lab::run(&args),
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
+            Self::Dns(args) => dns::run(&args),
             Self::Emulate(args) => emulate::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Check(args) => check::run(&args),

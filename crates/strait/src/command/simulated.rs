@@ -213,7 +213,8 @@ fn checks(loaded: &Loaded, outcome: &Outcome) -> Vec<Check> {
         .filter(|entry| entry.applies_in(World::Sim))
         .map(|entry| {
             // Every run has to be inside the bar, so the worst one is shown.
-            let values = outcome.metric(&entry.variant, &entry.metric);
+            let runs = outcome.of(&entry.variant);
+            let values: Vec<f64> = runs.filter_map(|it| entry.value(&it.metrics)).collect();
             let complete = values.len() == outcome.of(&entry.variant).count();
             let worst = match entry.max {
                 Some(_) => values.iter().copied().reduce(f64::max),

@@ -31,7 +31,7 @@ pub(crate) struct Args {
 }
 
 /// A gateway answers at once, or is stopped by a debugger.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Moves a terminal's cursor to the top, with nothing below.
 const CLEAR: &str = "\x1b[H\x1b[2J";
@@ -39,7 +39,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let socket = match &args.socket {
         Some(socket) => socket.clone(),
-        None => only_socket()?,
+        None => only_socket("status")?,
     };
     if socket.is_file() {
         return show(&socket, args);
@@ -89,18 +89,19 @@ fn watch(socket: &Path, period: Duration, json: bool) -> anyhow::Result<ExitCode
     }
 }
 
-fn only_socket() -> Result<PathBuf, BadInput> {
+/// The socket of the gateway that runs, if it is one; `command` is told who else is to be named.
+pub(super) fn only_socket(command: &str) -> Result<PathBuf, BadInput> {
     let sockets = status_sockets();
     match &sockets[..] {
         [socket] => Ok(socket.clone()),
         [] => Err(BadInput(format!(
             "no status socket in {STATUS_FOLDER}: is a gateway running? If its socket is \
-             elsewhere, name it: strait status PATH"
+             elsewhere, name it: strait {command} PATH"
         ))),
         several => {
             let list = several
                 .iter()
-                .map(|path| format!("\n  strait status {}", path.display()));
+                .map(|path| format!("\n  strait {command} {}", path.display()));
             let list: String = list.collect();
             Err(BadInput(format!("several gateways; say which:{list}")))
         }

@@ -8,11 +8,12 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use strait_core::fate::Fate;
+use strait_core::names::NameEntry;
 use strait_core::node::{
-    Bind, DatagramMeta, Listen, Owner, Side, SocketEvent, SocketId, SocketOp, StreamEvent,
+    Bind, DatagramMeta, Held, Listen, Owner, Side, SocketEvent, SocketId, SocketOp, StreamEvent,
     StreamId, StreamOp, WallTime,
 };
-use strait_core::{DropCause, Duration, Effect, Input, Instant, Packet, PortId};
+use strait_core::{DropCause, Duration, Effect, Input, Instant, NeighbourId, Packet, PortId};
 use strait_dns::cache::Limits;
 use strait_dns::{Client, Far, FarSettings, LinkState, Near, NearSettings, Wish};
 use strait_wire::ip::{protocol, udp_payload};
@@ -23,13 +24,17 @@ use self::store::Store;
 use super::proxied::{Carriage, packet};
 use super::services::Around;
 use super::{Stored, own_address_at};
-use crate::config::{DnsConfig, NodeConfig};
+use crate::config::{DnsConfig, DnsRuleConfig, NodeConfig};
 use crate::route::Hop;
 
 /// Numbers of sockets: for datagrams of clients, from here on for their streams, and from there on
 /// for resolvers.
 const STREAMS: u32 = 1 << 16;
 const RESOLVERS: u32 = 1 << 17;
+/// From here on clients have no socket: they ask others, by a host side of this number.
+const CAPTURED: u32 = u32::MAX - 255;
+/// Where resolvers are asked.
+const PORT: u16 = 53;
 /// Clients that have streams at a time, at each address.
 const STREAMS_MAX: u32 = 64;
 /// How long a stream may be silent (RFC 7766 section 6.2.3).
@@ -42,6 +47,15 @@ const LEAST: Duration = Duration::from_secs(1);
 const LEAST_REPAIRED: Duration = Duration::from_secs(60);
 /// Octets of a question, its answer and what is around them, as they may be.
 const EXCHANGE_OCTETS: u64 = 400;
+/// The way to this gateway's own resolvers.
+const OWN: LinkState = LinkState {
+    turnaround: Duration::from_secs(2),
+    bit_s: 1_000_000_000,
+};
+/// The code point of what nobody waits for (LE of RFC 8622).
+const QUIET: u8 = 1;
+/// Octets of a resolver's answer by a stream that may wait.
+const OUTBOUND_OCTETS: u32 = 65_537;
 /// What a client hears that says what is no message (EPROTO of Linux).
 const PROTOCOL_ERROR: i32 = 71;
 
@@ -61,6 +75,13 @@ struct Inbound {
     until: Instant,
 }
 
+impl Inbound {
+    /// When it is ended, if nothing happens. Whoever waits for an answer is silent for as long.
+    fn ends(&self) -> Option<Instant> {
+        (self.asked == 0).then_some(self.until)
+    }
+}
+
 #[derive(Debug)]
 struct Partner {
     address: IpAddr,
@@ -73,12 +94,16 @@ pub(super) struct Dns {
     owner: Owner,
     port: u16,
     dscp: u8,
+    /// What clients ask of others is answered here.
+    capture: bool,
     partners: Vec<Partner>,
     near: Near,
     far: Far,
     /// By link port.
     carriages: Vec<Carriage>,
     streams: BTreeMap<u64, Inbound>,
+    /// By socket, streams to resolvers, with the question that hasn't left.
+    asking: BTreeMap<u64, Vec<u8>>,
     effects: VecDeque<Effect>,
     /// Where what is known is kept, if it is.
     store: Option<Store>,
@@ -111,20 +136,26 @@ impl Dns {
             clients: dns.clients.clone(),
             saves: config.state.is_some(),
             zones: dns.partners.iter().map(|it| it.names()).collect(),
+            rules: dns.rules.iter().filter_map(DnsRuleConfig::rule).collect(),
+            watches: dns.keep_fresh,
         };
+        let zones = dns.rules.iter().filter_map(DnsRuleConfig::forwards);
         let far = FarSettings {
             resolvers: dns.resolvers.clone(),
+            zones: zones.collect(),
             partners: dns.partners.len(),
         };
         let mut own = Self {
             owner,
             port: dns.port,
             dscp: dns.dscp.number(),
+            capture: dns.capture,
             partners: partners.collect(),
             near: Near::new(near, seed),
             far: Far::new(far, seed),
             carriages: config.ports.iter().map(Carriage::of).collect(),
             streams: BTreeMap::new(),
+            asking: BTreeMap::new(),
             effects: VecDeque::new(),
             store: config.state.as_ref().map(|_| store()),
             ident: 0,
@@ -163,6 +194,10 @@ impl Dns {
         from: Hop,
         around: &mut Around<'_>,
     ) -> Option<Packet> {
+        if self.captures(&packet, from, around) {
+            self.take_captured(now, packet, from, around);
+            return None;
+        }
         let info = packet.info();
         let port = info.ports.map(|(_, to)| to);
         let is_meant = info.protocol == protocol::UDP && port == Some(self.port);
@@ -184,6 +219,56 @@ impl Dns {
         }
         around.ledger.keep_spare(bytes);
         None
+    }
+
+    /// Whether a packet is a question that a client here asks of somebody else.
+    fn captures(&self, packet: &Packet, from: Hop, around: &Around<'_>) -> bool {
+        let info = packet.info();
+        let to = info.ports.map(|(_, to)| to);
+        self.capture
+            && (info.protocol, to) == (protocol::UDP, Some(PORT))
+            && around.hosts.contains(from.port)
+            // The gateway's own questions go to its resolvers.
+            && !around.is_own(info.src)
+            && !around.is_own(info.dst)
+            && self.near.serves(info.src)
+    }
+
+    /// Takes such a question as if it had been asked here.
+    fn take_captured(&mut self, now: Instant, packet: Packet, from: Hop, around: &mut Around<'_>) {
+        let (src, dst) = (packet.info().src, packet.info().dst);
+        let ports = packet.info().ports.unwrap_or_default();
+        let bytes = around.ledger.close(now, packet, Fate::Absorbed);
+        if let Some((_, message)) = udp_payload(&bytes) {
+            let client = Client {
+                socket: CAPTURED + u32::from(from.port.0),
+                address: SocketAddr::new(src, ports.0),
+                local: SocketAddr::new(dst, ports.1),
+                stream: None,
+            };
+            self.near.hear_client(now, client, message);
+        }
+        around.ledger.keep_spare(bytes);
+    }
+
+    /// Gives a client an answer in the name of whom it asked.
+    fn reply_captured(
+        &mut self,
+        now: Instant,
+        port: u32,
+        client: Client,
+        reply: &[u8],
+        around: &mut Around<'_>,
+    ) {
+        self.ident = self.ident.wrapping_add(1);
+        let ends = (client.local, client.address);
+        let hop = Hop {
+            port: PortId(port as u8),
+            to: NeighbourId::PEER,
+        };
+        if let Some(packet) = packet(ends, 0, self.ident, reply) {
+            around.send(now, packet, hop);
+        }
     }
 
     /// Something happened to something of its own.
@@ -232,6 +317,9 @@ impl Dns {
     }
 
     fn hear_stream(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) {
+        if id.side == Side::Node {
+            return self.hear_resolver(now, id.n, event);
+        }
         if let StreamEvent::Opened {
             listener, src, dst, ..
         } = event
@@ -247,7 +335,7 @@ impl Dns {
                 until: now + SILENT,
             };
             self.streams.insert(id.n, stream);
-            return self.act(id.n, StreamOp::Credit(INBOUND_OCTETS));
+            return self.act(Side::Client, id.n, StreamOp::Credit(INBOUND_OCTETS));
         }
         let Some(stream) = self.streams.get_mut(&id.n) else {
             return;
@@ -256,7 +344,7 @@ impl Dns {
             StreamEvent::Data(octets) => {
                 stream.octets.extend_from_slice(octets);
                 stream.until = now + SILENT;
-                self.act(id.n, StreamOp::Credit(octets.len() as u32));
+                self.act(Side::Client, id.n, StreamOp::Credit(octets.len() as u32));
                 self.read_stream(now, id.n);
             }
             StreamEvent::Writable(octets) => stream.writable += u64::from(octets),
@@ -273,6 +361,29 @@ impl Dns {
         }
     }
 
+    /// Something happened to a stream to a resolver.
+    fn hear_resolver(&mut self, now: Instant, n: u64, event: StreamEvent<'_>) {
+        let Some(question) = self.asking.get_mut(&n) else {
+            return;
+        };
+        let socket = n as u32;
+        match event {
+            // What may be sent before is as much as a question has, and more.
+            StreamEvent::Writable(_) if !question.is_empty() => {
+                let question = core::mem::take(question);
+                self.act(Side::Node, n, StreamOp::Send(question));
+                self.act(Side::Node, n, StreamOp::Credit(OUTBOUND_OCTETS));
+            }
+            StreamEvent::Data(octets) => self.far.hear_stream(now, socket, octets),
+            StreamEvent::Fin => self.far.miss(now, socket),
+            StreamEvent::Reset(_) => {
+                self.asking.remove(&n);
+                self.far.miss(now, socket);
+            }
+            _ => {}
+        }
+    }
+
     /// Takes whole messages off a stream (RFC 1035 section 4.2.2).
     fn read_stream(&mut self, now: Instant, n: u64) {
         while let Some(stream) = self.streams.get_mut(&n) {
@@ -282,7 +393,7 @@ impl Dns {
             let length = usize::from(u16::from_be_bytes(*length));
             if length + 2 > INBOUND_OCTETS as usize {
                 self.streams.remove(&n);
-                return self.act(n, StreamOp::Reset(PROTOCOL_ERROR));
+                return self.act(Side::Client, n, StreamOp::Reset(PROTOCOL_ERROR));
             }
             if stream.octets.len() < length + 2 {
                 return;
@@ -307,16 +418,13 @@ impl Dns {
             .is_some_and(|it| it.ended && it.asked == 0)
         {
             self.streams.remove(&n);
-            self.act(n, StreamOp::Fin);
+            self.act(Side::Client, n, StreamOp::Fin);
         }
     }
 
-    fn act(&mut self, n: u64, op: StreamOp) {
-        let id = StreamId {
-            owner: self.owner,
-            side: Side::Client,
-            n,
-        };
+    fn act(&mut self, side: Side, n: u64, op: StreamOp) {
+        let owner = self.owner;
+        let id = StreamId { owner, side, n };
         self.effects.push_back(Effect::Stream { id, op });
     }
 
@@ -331,19 +439,16 @@ impl Dns {
             self.near.set_link(at, link);
             hops.push(hop.filter(|_| link.is_some()));
         }
+        self.near.set_link(self.partners.len(), Some(OWN));
         self.near.tend(now);
         self.far.tend(now);
         self.end_silent(now);
-        while let Some((partner, frame)) = self.far.poll_frame() {
-            self.send(now, partner, &hops, &frame, around);
-        }
-        for partner in 0..self.partners.len() {
-            while let Some(frame) = self.near.poll_frame(now, partner) {
-                self.send(now, partner, &hops, &frame, around);
-            }
-        }
+        self.exchange(now, &hops, around);
         while let Some((client, reply)) = self.near.poll_reply() {
-            self.reply(client, reply);
+            match client.socket.checked_sub(CAPTURED) {
+                Some(port) => self.reply_captured(now, port, client, &reply, around),
+                None => self.reply(now, client, reply),
+            }
         }
         while let Some((n, wish)) = self.far.poll_wish() {
             self.grant(n, wish);
@@ -354,6 +459,32 @@ impl Dns {
         let mut stats = self.near.stats();
         stats.add(&self.far.stats());
         around.ledger.stats_mut().dns = Some(stats);
+    }
+
+    /// Brings frames to partners, and to this gateway itself.
+    fn exchange(&mut self, now: Instant, hops: &[Option<Hop>], around: &mut Around<'_>) {
+        let own = self.partners.len();
+        while let Some(frame) = self.near.poll_frame(now, own) {
+            self.far.hear_partner(now, own, &frame);
+        }
+        while let Some((partner, frame)) = self.far.poll_frame() {
+            if partner == own {
+                self.near.hear_partner(now, own, &frame);
+            } else {
+                self.send(now, (partner, self.dscp), hops, &frame, around);
+            }
+        }
+        while let Some((partner, frame)) = self.far.poll_quiet() {
+            self.send(now, (partner, QUIET), hops, &frame, around);
+        }
+        for partner in 0..own {
+            while let Some(frame) = self.near.poll_frame(now, partner) {
+                self.send(now, (partner, self.dscp), hops, &frame, around);
+            }
+            while let Some(frame) = self.near.poll_quiet(now, partner) {
+                self.send(now, (partner, QUIET), hops, &frame, around);
+            }
+        }
     }
 
     /// What the link that leads to a partner is to a question.
@@ -373,11 +504,12 @@ impl Dns {
 
     /// Ends streams on which nothing happens.
     fn end_silent(&mut self, now: Instant) {
-        let silent = self.streams.iter().filter(|(_, it)| it.until <= now);
+        let silent = self.streams.iter();
+        let silent = silent.filter(|(_, it)| it.ends().is_some_and(|at| at <= now));
         let silent: Vec<u64> = silent.map(|(n, _)| *n).collect();
         for n in silent {
             self.streams.remove(&n);
-            self.act(n, StreamOp::Fin);
+            self.act(Side::Client, n, StreamOp::Fin);
         }
     }
 
@@ -385,7 +517,7 @@ impl Dns {
     fn send(
         &mut self,
         now: Instant,
-        partner: usize,
+        (partner, dscp): (usize, u8),
         hops: &[Option<Hop>],
         frame: &[u8],
         around: &mut Around<'_>,
@@ -401,13 +533,13 @@ impl Dns {
             SocketAddr::new(own, self.port),
             SocketAddr::new(to, self.port),
         );
-        if let Some(packet) = packet(ends, self.dscp, self.ident, frame) {
+        if let Some(packet) = packet(ends, dscp, self.ident, frame) {
             around.send(now, packet, hop);
         }
     }
 
     /// Gives a client its answer.
-    fn reply(&mut self, client: Client, reply: Vec<u8>) {
+    fn reply(&mut self, now: Instant, client: Client, reply: Vec<u8>) {
         let Some(n) = client.stream else {
             let meta = DatagramMeta {
                 src: client.local,
@@ -421,15 +553,16 @@ impl Dns {
             return;
         };
         stream.asked = stream.asked.saturating_sub(1);
+        stream.until = now + SILENT;
         let length = reply.len() as u16;
         let octets = [&length.to_be_bytes()[..], &reply].concat();
         if stream.writable < octets.len() as u64 {
             // It doesn't read what it asked for.
             self.streams.remove(&n);
-            return self.act(n, StreamOp::Reset(PROTOCOL_ERROR));
+            return self.act(Side::Client, n, StreamOp::Reset(PROTOCOL_ERROR));
         }
         stream.writable -= octets.len() as u64;
-        self.act(n, StreamOp::Send(octets));
+        self.act(Side::Client, n, StreamOp::Send(octets));
         self.end_if_done(n);
     }
 
@@ -444,22 +577,33 @@ impl Dns {
 
     /// Does what the far side wants of a socket.
     fn grant(&mut self, n: u32, wish: Wish) {
-        let n = RESOLVERS + n;
+        let socket = RESOLVERS + n;
         match wish {
-            Wish::Open(address) => self.bind(n, address),
-            Wish::Close => self.operate(n, SocketOp::Close),
+            Wish::Open(address) => self.bind(socket, address),
+            Wish::Close if self.asking.remove(&n.into()).is_some() => {
+                self.act(Side::Node, n.into(), StreamOp::Reset(0));
+            }
+            Wish::Close => self.operate(socket, SocketOp::Close),
             Wish::Send(to, bytes) => {
-                let any: IpAddr = match to {
-                    SocketAddr::V4(_) => core::net::Ipv4Addr::UNSPECIFIED.into(),
-                    SocketAddr::V6(_) => core::net::Ipv6Addr::UNSPECIFIED.into(),
-                };
                 let meta = DatagramMeta {
-                    src: SocketAddr::new(any, 0),
+                    src: any_of(to),
                     dst: to,
                     dscp: 0,
                     hop_limit: 64,
                 };
-                self.send_datagram(n, meta, bytes);
+                self.send_datagram(socket, meta, bytes);
+            }
+            Wish::Connect(to, bytes) => {
+                let length = bytes.len() as u16;
+                let question = [&length.to_be_bytes()[..], &bytes].concat();
+                self.asking.insert(n.into(), question);
+                let op = StreamOp::Connect {
+                    src: None,
+                    dst: to,
+                    dscp: 0,
+                    held: Held::ORDINARY,
+                };
+                self.act(Side::Node, n.into(), op);
             }
         }
     }
@@ -469,14 +613,27 @@ impl Dns {
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {
-        let silent = self.streams.values().map(|it| it.until);
+        let silent = self.streams.values().filter_map(Inbound::ends);
         let own = self.near.wake().into_iter().chain(self.far.wake());
         let store = self.store.as_ref().and_then(|it| it.wake(&self.near));
         silent.chain(own).chain(store).min()
+    }
+
+    pub(super) fn names(&self, now: Instant) -> Vec<NameEntry> {
+        self.near.names(now)
     }
 
     pub(super) fn check(&self) {
         self.near.check();
         self.far.check();
     }
+}
+
+/// Any address of somebody's family.
+const fn any_of(to: SocketAddr) -> SocketAddr {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
+    };
+    SocketAddr::new(any, 0)
 }
