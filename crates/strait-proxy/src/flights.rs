@@ -11,7 +11,7 @@ use crate::stream::Piece;
 
 /// Datagrams behind one of the same code point that arrive before that counts as lost.
 const OVERTAKEN: u8 = 3;
-/// Pauses between questions whether the way is there double with each so many, a few times.
+/// Pauses between questions whether the way is there grow fourfold with each so many, a few times.
 const PROBES: u32 = 118;
 const DOUBLINGS_MAX: u32 = 4;
 /// Octets on their way: what the fastest link that this is for carries in a turn.
@@ -140,7 +140,7 @@ impl Flights {
     pub(crate) fn patience(&self, waits: Waits) -> Duration {
         match self.silences {
             0 => self.rtt.patience(waits.patience),
-            n => waits.pause * (1 << (n / PROBES).min(DOUBLINGS_MAX)),
+            n => waits.pause * (1 << (2 * (n / PROBES)).min(DOUBLINGS_MAX)),
         }
     }
 
