@@ -217,9 +217,15 @@ impl Memory {
 pub struct Ledger {
     memory: Memory,
     stats: Stats,
+    /// Datagrams of the node's own to this port are returned if their link gave them up.
+    watched: Option<u16>,
+    returned: Vec<Vec<u8>>,
 }
 
 impl Ledger {
+    /// Packets that wait for who sent them. Beyond, they are lost like others.
+    const RETURNED_MAX: usize = 256;
+
     /// Fates that may wait for [`Ledger::poll`]. A driver that settles its node never gets near;
     /// past it the oldest record goes, counters stay right.
     const RECORDS_MAX: usize = 65_536;
@@ -229,6 +235,8 @@ impl Ledger {
         Self {
             memory: Memory(None),
             stats,
+            watched: None,
+            returned: Vec::new(),
         }
     }
 
@@ -263,8 +271,29 @@ impl Ledger {
 
     /// Destroys a packet, for a reason.
     pub fn drop(&mut self, now: Instant, packet: Packet, cause: DropCause) {
+        let returns = cause == DropCause::Undelivered && self.is_watched(&packet);
         let bytes = self.close(now, packet, Fate::Dropped(cause));
-        self.keep_spare(bytes);
+        if returns && self.returned.len() < Self::RETURNED_MAX {
+            self.returned.push(bytes);
+        } else {
+            self.keep_spare(bytes);
+        }
+    }
+
+    /// Has datagrams that the node sends to this port returned if they are undelivered: whoever
+    /// repeats them needn't wait for an answer.
+    pub const fn watch(&mut self, port: u16) {
+        self.watched = Some(port);
+    }
+
+    fn is_watched(&self, packet: &Packet) -> bool {
+        let to = packet.info().ports.map(|(_, to)| to);
+        self.watched.is_some() && packet.origin() == Origin::Own && to == self.watched
+    }
+
+    /// What was returned, each once.
+    pub fn take_returned(&mut self) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.returned)
     }
 
     /// Ends a packet's stay and gives its octets back, to be sent or used again.
@@ -371,5 +400,36 @@ mod tests {
         ledger.keep_list(arrived);
         ledger.exchange(&mut other);
         assert!(ledger.spare().capacity() >= 100);
+    }
+
+    #[test]
+    fn a_watched_datagram_returns_if_its_link_gave_it_up() {
+        let (now, mut ledger) = (Instant::ZERO, Ledger::default());
+        let ends = |port: u16| ([10, 0, 0, 1], port).into();
+        let packet = |port, ledger: &mut Ledger, origin| {
+            let mut bytes = Vec::new();
+            assert!(strait_wire::ip::build_udp(
+                ends(port),
+                ends(port),
+                0,
+                64,
+                1,
+                0,
+                b"x",
+                &mut bytes
+            ));
+            ledger.admit(now, bytes, origin).unwrap()
+        };
+        let (own, other) = (Origin::Own, Origin::Port(PortId(0)));
+        ledger.watch(7480);
+        let mut end = |port, origin, cause| {
+            let packet = packet(port, &mut ledger, origin);
+            ledger.drop(now, packet, cause);
+            ledger.take_returned().len()
+        };
+        assert_eq!(end(7480, own, DropCause::Undelivered), 1);
+        assert_eq!(end(7480, own, DropCause::Aged), 0);
+        assert_eq!(end(7480, other, DropCause::Undelivered), 0);
+        assert_eq!(end(7481, own, DropCause::Undelivered), 0);
     }
 }

@@ -11,8 +11,8 @@ use crate::stream::Piece;
 
 /// Datagrams behind one of the same code point that arrive before that counts as lost.
 const OVERTAKEN: u8 = 3;
-/// Pauses between questions whether the way is there double with each so many, a few times.
-const PROBES: u32 = 80;
+/// Pauses between questions whether the way is there grow fourfold with each so many, a few times.
+const PROBES: u32 = 118;
 const DOUBLINGS_MAX: u32 = 4;
 /// Octets on their way: what the fastest link that this is for carries in a turn.
 const OCTETS_MAX: usize = 8 << 20;
@@ -37,7 +37,8 @@ pub struct Waits {
 pub(crate) enum Said {
     Open(Key),
     Accept(Key),
-    Credit(Key),
+    /// With how far it goes: a later one says more.
+    Credit(Key, u64),
     Reset(Key),
     Data(Key, Piece),
 }
@@ -47,7 +48,7 @@ impl Said {
         match self {
             Self::Open(key)
             | Self::Accept(key)
-            | Self::Credit(key)
+            | Self::Credit(key, _)
             | Self::Reset(key)
             | Self::Data(key, _) => *key,
         }
@@ -139,7 +140,7 @@ impl Flights {
     pub(crate) fn patience(&self, waits: Waits) -> Duration {
         match self.silences {
             0 => self.rtt.patience(waits.patience),
-            n => waits.pause * (1 << (n / PROBES).min(DOUBLINGS_MAX)),
+            n => waits.pause * (1 << (2 * (n / PROBES)).min(DOUBLINGS_MAX)),
         }
     }
 
@@ -233,6 +234,13 @@ impl Flights {
         }
         lost.into_iter()
             .for_each(|number| self.lose(number, &mut told));
+        told
+    }
+
+    /// The link couldn't deliver one.
+    pub(crate) fn give_up(&mut self, number: u64) -> Told {
+        let mut told = Told::default();
+        self.lose(number, &mut told);
         told
     }
 

@@ -85,9 +85,10 @@ impl Greeting {
         self.at = Some(before.unwrap_or(at));
     }
 
-    /// Somebody sent what is for an earlier incarnation, or hasn't said who he is.
+    /// Somebody sent what is for an earlier incarnation, or hasn't said who he is. If it is who is
+    /// known here, he may have missed the hello that told him of this one.
     pub(crate) fn hear_stranger(&mut self, now: Instant) {
-        self.to = 0;
+        self.to = self.peer.unwrap_or_default();
         self.greet(now);
     }
 

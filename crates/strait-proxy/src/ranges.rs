@@ -74,6 +74,11 @@ impl Ranges {
         }
     }
 
+    /// How many numbers it has.
+    pub(crate) fn sum(&self) -> u64 {
+        self.iter().map(|(from, to)| to - from).sum()
+    }
+
     /// Forgets the lowest range.
     pub(crate) fn pop_first(&mut self) {
         self.0.pop_first();

@@ -1,6 +1,5 @@
 //! What came: the numbers of datagrams, and those of streams that the other side opened.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use strait_core::{Duration, Instant};
@@ -69,6 +68,13 @@ impl Receipts {
         Some(Item::Ack(ranges.take(ranges_max).collect::<Vec<_>>()))
     }
 
+    /// What acknowledged them is lost.
+    pub(crate) fn say_again(&mut self, now: Instant) {
+        if !self.received.is_empty() {
+            self.due.get_or_insert(now);
+        }
+    }
+
     /// They have been acknowledged.
     pub(crate) const fn said(&mut self) {
         self.due = None;
@@ -80,7 +86,7 @@ impl Receipts {
 pub(crate) struct Openings {
     /// The number after the highest, and those below it that weren't.
     expected: u32,
-    missing: BTreeSet<u32>,
+    missing: Ranges,
 }
 
 impl Openings {
@@ -91,7 +97,7 @@ impl Openings {
     }
 
     pub(crate) fn is_unknown(&self, n: u32) -> bool {
-        n >= self.expected || self.missing.contains(&n)
+        n >= self.expected || self.missing.contains(u64::from(n))
     }
 
     #[cfg(test)]
@@ -99,18 +105,21 @@ impl Openings {
         !self.missing.is_empty()
     }
 
-    /// Whether all numbers up to this one can be kept in mind.
-    pub(crate) fn has_room(&self, n: u32, most: usize) -> bool {
-        let gap = n.saturating_sub(self.expected) as usize;
-        self.missing.len() + gap <= most
+    /// Whether one gap more can be kept in mind. A gap may be long: streams that ended as this side
+    /// began anew are never told of.
+    pub(crate) fn has_room(&self, gaps_max: usize) -> bool {
+        self.missing.len() < gaps_max
     }
 
     /// A stream has been opened; false if that was known.
     pub(crate) fn take(&mut self, n: u32) -> bool {
+        let number = u64::from(n);
         if n < self.expected {
-            return self.missing.remove(&n);
+            let known = !self.missing.contains(number);
+            self.missing.remove(number, number + 1);
+            return !known;
         }
-        self.missing.extend(self.expected..n);
+        self.missing.insert(u64::from(self.expected), number);
         self.expected = n.saturating_add(1);
         true
     }

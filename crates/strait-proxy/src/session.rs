@@ -21,9 +21,9 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use strait_core::Instant;
 use strait_core::stats::SessionStats;
 use strait_core::stream_ledger::ResetCause;
+use strait_core::{Duration, Instant};
 
 use crate::codec::{
     self, Head, Item, Key, Malformed, Reader, number_octets, write_head, write_item,
@@ -33,12 +33,12 @@ use crate::greeting::{Greeting, News};
 use crate::receipts::{Openings, Receipts};
 use crate::silence::{Silence, Stage};
 use crate::stream::{Open, Stream, Word};
-use crate::table::Table;
+use crate::table::{FIRST_CREDIT, Table};
 
-/// What may be sent on a new stream before the other side says a word.
-const FIRST_CREDIT: u64 = 16 * 1024;
 /// Octets of a datagram that asks whether the way is there.
-const PROBE_OCTETS: usize = 200;
+const PROBE_OCTETS: usize = 104;
+/// A stream's first octets are a question, whose answer is likely to lead to others.
+const QUESTION_OCTETS: u64 = 4096;
 /// Ranges that are acknowledged with it, so that there is room for something else.
 const PROBE_RANGES: usize = 4;
 /// Octets of the length of a piece: no datagram has 16 KiB.
@@ -63,6 +63,8 @@ pub struct Settings {
     pub window: u64,
     /// Octets of a stream that may wait to be sent.
     pub hold: u64,
+    /// A stream that has waited so long goes before those that had less.
+    pub wait: Duration,
     /// Streams that each side may open at a time.
     pub streams_max: usize,
     /// Octets of all streams that may come before they are read.
@@ -103,6 +105,8 @@ pub struct Session {
     flights: Flights,
     receipts: Receipts,
     silence: Silence,
+    /// When the other side asked for something last, beside other streams.
+    asked: Option<Instant>,
     events: VecDeque<Event>,
     stats: SessionStats,
 }
@@ -119,6 +123,7 @@ impl Session {
             flights: Flights::default(),
             receipts: Receipts::default(),
             silence: Silence::default(),
+            asked: None,
             events: VecDeque::new(),
             stats: SessionStats::default(),
         }
@@ -186,7 +191,7 @@ impl Session {
     pub fn room(&self, key: Key) -> u64 {
         let stream = self.streams.get(key).filter(|it| it.reset.is_none());
         stream.map_or(0, |it| {
-            self.settings.hold.saturating_sub(it.outbound.unsent())
+            self.settings.hold.saturating_sub(it.outbound.waiting())
         })
     }
 
@@ -300,6 +305,18 @@ impl Session {
         all
     }
 
+    /// Whether the other side asked for something so short a time ago, while there were others.
+    pub fn is_asked(&self, now: Instant, lately: Duration) -> bool {
+        self.asked.is_some_and(|at| now < at + lately)
+    }
+
+    /// Octets of streams that may go now.
+    pub fn ready(&self) -> u64 {
+        let goes = self.is_known() && self.flights.may_go();
+        let fresh = self.flights.has_room();
+        goes.then(|| self.streams.ready(fresh)).unwrap_or_default()
+    }
+
     /// The next datagram of a code point, of at most so many octets.
     pub fn poll(&mut self, now: Instant, dscp: u8, octets_max: usize) -> Option<Vec<u8>> {
         if self.greeting.is_due(now) {
@@ -364,8 +381,8 @@ impl Session {
         body: &mut Vec<u8>,
         said: &mut Vec<Said>,
     ) {
-        let fresh = self.flights.has_room();
-        while let Some(key) = self.streams.next(now, dscp, fresh) {
+        let (fresh, wait) = (self.flights.has_room(), self.settings.wait);
+        while let Some(key) = self.streams.next(now, dscp, fresh, wait) {
             let used = body.len() + codec::header_octets(self.flights.next());
             let Some(stream) = self.streams.stream_mut(key) else {
                 return;
@@ -415,6 +432,18 @@ impl Session {
         Ok(())
     }
 
+    /// The link gave up a datagram of ours: what it says goes again without waiting for an answer.
+    pub fn hear_returned(&mut self, now: Instant, bytes: &[u8]) {
+        match codec::read(bytes) {
+            Ok((Head::Items { number: None, .. }, _)) => self.receipts.say_again(now),
+            Ok((Head::Items { to, number }, _)) if self.greeting.token() == Some(to) => {
+                let told = number.map(|number| self.flights.give_up(number));
+                self.learn(told.unwrap_or_default());
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
     /// The other side is there, with nothing from before.
     fn begin(&mut self, first: u32) {
         self.openings.begin(first);
@@ -433,6 +462,7 @@ impl Session {
                 // Nobody there has heard of it, or done anything for it that we know of.
                 Some(stream) if key.ours && fresh(stream) && stream.reset.is_none() => {
                     stream.opening = Word::Due;
+                    stream.outbound.lose_end();
                 }
                 _ => {
                     self.end(key, CONNECTION_RESET, ResetCause::Restart, false);
@@ -477,12 +507,12 @@ impl Session {
         while let Some(item) = items.item()? {
             let key = match item {
                 Item::Open { n, .. } => {
-                    unready |= !self.may_open(n);
+                    unready |= !self.may_open();
                     opened.insert(n);
                     continue;
                 }
                 Item::Reset { key, .. } => {
-                    unready |= key.ours && !self.may_open(key.n);
+                    unready |= key.ours && !self.may_open();
                     continue;
                 }
                 Item::Data { key, .. } | Item::Credit { key, .. } => key,
@@ -494,10 +524,10 @@ impl Session {
         Ok(unready)
     }
 
-    /// Whether there is place for a stream of theirs with this number, and for all before it.
-    fn may_open(&self, n: u32) -> bool {
+    /// Whether there is place for a stream of theirs, and for those before it that come later.
+    fn may_open(&self) -> bool {
         let most = self.settings.streams_max;
-        self.openings.has_room(n, most) && self.streams.len() < 3 * most
+        self.openings.has_room(3 * most) && self.streams.len() < 3 * most
     }
 
     fn hear_item(&mut self, now: Instant, item: Item<'_>) {
@@ -519,7 +549,12 @@ impl Session {
                 offset,
                 end,
                 octets,
-            } => self.hear_data(mine(key), offset, end, octets),
+            } => {
+                if offset < QUESTION_OCTETS {
+                    self.note_question(now);
+                }
+                self.hear_data(mine(key), offset, end, octets);
+            }
             Item::Credit { key, limit } => {
                 if let Some(stream) = self.streams.stream_mut(mine(key)) {
                     stream.outbound.limit = stream.outbound.limit.max(limit);
@@ -558,6 +593,13 @@ impl Session {
         }
         self.streams.add(key, stream);
         self.events.push_back(Event::Opened(key, open));
+        self.note_question(now);
+    }
+
+    fn note_question(&mut self, now: Instant) {
+        if self.streams.len() > 1 {
+            self.asked = Some(now);
+        }
     }
 
     fn hear_data(&mut self, key: Key, offset: u64, end: bool, octets: &[u8]) {
@@ -603,3 +645,7 @@ impl Session {
 #[cfg(test)]
 #[path = "session_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "swarm_tests.rs"]
+mod swarm;

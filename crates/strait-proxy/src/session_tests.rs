@@ -7,7 +7,7 @@ use strait_core::chance::Stream as Chance;
 use super::*;
 use crate::codec::Ends;
 use crate::greeting::both;
-use crate::table::WAIT_MAX;
+use crate::stream::Piece;
 
 const SETTINGS: Settings = Settings {
     waits: Waits {
@@ -18,6 +18,7 @@ const SETTINGS: Settings = Settings {
     },
     window: 64 * 1024,
     hold: 64 * 1024,
+    wait: Duration::from_secs(30),
     streams_max: 16,
     octets_max: 1 << 20,
 };
@@ -476,10 +477,20 @@ fn short_streams_go_before_long_ones_and_none_starves() {
     pair.run(30);
     let short = pair.sides[0].open(pair.now, open(2)).unwrap();
     // Not before the other side hears of it.
-    assert_eq!(pair.sides[0].streams.next(pair.now, 10, true), None);
+    assert_eq!(
+        pair.sides[0]
+            .streams
+            .next(pair.now, 10, true, SETTINGS.wait),
+        None
+    );
     pair.step();
     pair.sides[0].write(pair.now, short, &text(2000, 0));
-    assert_eq!(pair.sides[0].streams.next(pair.now, 10, true), Some(short));
+    assert_eq!(
+        pair.sides[0]
+            .streams
+            .next(pair.now, 10, true, SETTINGS.wait),
+        Some(short)
+    );
     pair.sides[0].write(pair.now, long, &text(60_000, 0));
     let served = pair.sides[0].streams.all[&long].served;
     pair.sides[0]
@@ -489,11 +500,17 @@ fn short_streams_go_before_long_ones_and_none_starves() {
         .unwrap()
         .outbound
         .limit = 100_000;
-    let late = served + WAIT_MAX;
+    let late = served + SETTINGS.wait;
     let before = late - Duration::from_nanos(1);
     pair.sides[0].streams.all.get_mut(&short).unwrap().served = before;
-    assert_eq!(pair.sides[0].streams.next(before, 10, true), Some(short));
-    assert_eq!(pair.sides[0].streams.next(late, 10, true), Some(long));
+    assert_eq!(
+        pair.sides[0].streams.next(before, 10, true, SETTINGS.wait),
+        Some(short)
+    );
+    assert_eq!(
+        pair.sides[0].streams.next(late, 10, true, SETTINGS.wait),
+        Some(long)
+    );
 }
 
 #[test]
@@ -509,11 +526,17 @@ fn another_exchange_of_a_connection_goes_first_as_the_first_did() {
     side.streams.all.get_mut(&long).unwrap().attained = 1000;
     assert_eq!(side.streams.all[&page].attained, 3000);
     side.write(pair.now, page, &text(500, 0));
-    assert_eq!(side.streams.next(pair.now, 10, true), Some(page));
+    assert_eq!(
+        side.streams.next(pair.now, 10, true, SETTINGS.wait),
+        Some(page)
+    );
     // More of the same exchange isn't another one.
-    side.streams.all.get_mut(&page).unwrap().attained = 2000;
+    side.streams.all.get_mut(&page).unwrap().attained = 2500;
     side.write(pair.now, page, &text(500, 0));
-    assert_eq!(side.streams.next(pair.now, 10, true), Some(long));
+    assert_eq!(
+        side.streams.next(pair.now, 10, true, SETTINGS.wait),
+        Some(long)
+    );
 }
 
 #[test]
@@ -553,6 +576,165 @@ fn more_streams_than_there_may_be_are_refused_and_counted() {
     assert_eq!(pair.events[0].iter().filter(refused).count(), 8);
     let refused = pair.sides.each_ref().map(|it| it.stats().refused);
     assert_eq!(refused, [1, 8]);
+}
+
+#[test]
+fn what_a_link_gave_up_goes_again_at_once_and_an_acknowledgement_too() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    pair.run(100);
+    pair.sides[0].write(pair.now, key, &text(500, 0));
+    let now = pair.now;
+    assert_eq!(pair.sides[0].ready(), 500);
+    let lost = pair.sides[0].poll(now, 10, 1200).unwrap();
+    assert_eq!(
+        (pair.sides[0].ready(), pair.sides[0].poll(now, 10, 1200)),
+        (0, None)
+    );
+    // Whoever has another token says nothing about it.
+    let mut other = lost.clone();
+    other[1] ^= 1;
+    pair.sides[0].hear_returned(now, &other);
+    assert_eq!(pair.sides[0].ready(), 0);
+    pair.sides[0].hear_returned(now, &lost);
+    assert_eq!(pair.sides[0].ready(), 500);
+    pair.until("there", |it| it.sides[1].read(THEIRS, 999) == text(500, 0));
+    pair.run(100);
+    let acked = |pair: &Pair| pair.sides[1].stats().datagrams_out;
+    let before = acked(&pair);
+    // Its answer is given up: it is said again although nothing came.
+    let answer = acknowledgement(&pair);
+    pair.sides[1].hear_returned(pair.now, &answer);
+    pair.run(2);
+    assert_eq!(acked(&pair), before + 1);
+}
+
+/// An acknowledgement by itself of the second side.
+fn acknowledgement(pair: &Pair) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let to = pair.sides[1].greeting.token().unwrap();
+    write_head(Head::Items { to, number: None }, &mut bytes);
+    write_item(&Item::Ack(vec![(0, 0)]), &mut bytes);
+    bytes
+}
+
+#[test]
+fn of_streams_that_had_little_the_latest_goes_first_and_of_long_ones_who_had_least() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let earlier = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.sides[0].write(pair.now, earlier, &text(100, 0));
+    pair.now += Duration::from_secs(10);
+    let later = pair.sides[0].open(pair.now, open(2)).unwrap();
+    pair.sides[0].write(pair.now, later, &text(100, 0));
+    let now = pair.now;
+    let mut next = |had: [u64; 2]| {
+        for (key, had) in [earlier, later].into_iter().zip(had) {
+            let stream = pair.sides[0].streams.stream_mut(key).unwrap();
+            (stream.attained, stream.opening) = (had, Word::Known);
+            stream.outbound.lose(Piece {
+                from: 0,
+                to: 100,
+                end: false,
+            });
+        }
+        pair.sides[0].streams.next(now, 10, true, SETTINGS.wait)
+    };
+    assert_eq!(next([4700, 4760]), Some(later));
+    assert_eq!(next([4700, 8191]), Some(later));
+    assert_eq!(next([4700, 8192]), Some(earlier));
+    assert_eq!(next([1, 1023]), Some(later));
+    assert_eq!(next([20_000, 20_001]), Some(earlier));
+    assert_eq!(next([16_383, 16_384]), Some(earlier));
+    assert_eq!(next([4700, 4760]), Some(later));
+    // What began together has equal shares.
+    pair.sides[0].streams.stream_mut(earlier).unwrap().began = now;
+    let together = pair.sides[0].streams.next(now, 10, true, SETTINGS.wait);
+    assert_eq!(together, Some(earlier));
+}
+
+#[test]
+fn an_older_credit_that_arrives_tells_nothing_of_a_newer_one_that_is_lost() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+    let streams = &mut pair.sides[1].streams;
+    let mut say = |limit| {
+        let stream = streams.stream_mut(THEIRS).unwrap();
+        (stream.inbound.limit, stream.inbound.credit) = (limit, Word::Due);
+        let (_, said) = stream.say_word(THEIRS).unwrap();
+        said
+    };
+    let [older, newer] = [70_000, 80_000].map(&mut say);
+    assert_eq!(key.n, THEIRS.n);
+    streams.arrive(older);
+    streams.lose(newer);
+    assert!(streams.get(THEIRS).unwrap().inbound.credit.is_due());
+}
+
+#[test]
+fn whoever_missed_that_a_known_side_began_anew_is_told_again() {
+    let mut pair = Pair::new(1, [0; 3]);
+    pair.sides[0].greet(pair.now);
+    pair.until("known", |it| it.sides.iter().all(Session::is_known));
+    pair.run(50);
+    pair.sides[1] = Session::new(3, SETTINGS);
+    pair.sides[1].greet(pair.now);
+    // It learns who is there, and its own answer is lost.
+    pair.until("heard", |it| it.sides[1].is_known());
+    pair.send();
+    pair.way.clear();
+    assert!(pair.sides[0].greeting.peer() != Some(3));
+    pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.until("opened", |it| it.opened().is_some());
+}
+
+#[test]
+fn a_session_that_began_anew_minds_no_gap_before_a_stream() {
+    let mut pair = Pair::new(1, [0; 3]);
+    pair.sides[1].openings.begin(14);
+    pair.sides[0].next = 1000;
+    pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.sides[0].greet(pair.now);
+    pair.until("opened", |it| it.opened().is_some());
+}
+
+#[test]
+fn an_end_that_a_restart_swallowed_is_said_again() {
+    let mut pair = Pair::new(1, [0; 3]);
+    pair.sides[0].greet(pair.now);
+    pair.until("known", |it| it.sides.iter().all(Session::is_known));
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    pair.sides[0].finish(key);
+    pair.step();
+    // The far side begins anew before it hears of the stream.
+    pair.way.clear();
+    pair.sides[1] = Session::new(3, SETTINGS);
+    pair.sides[1].greet(pair.now);
+    pair.until("opened and ended", |it| it.sides[1].at_end(THEIRS));
+}
+
+#[test]
+fn a_reader_has_credit_although_others_hold_all_there_is() {
+    let mut pair = Pair::new(1, [0; 3]);
+    pair.sides[1].set(Settings {
+        octets_max: 2 * FIRST_CREDIT,
+        ..SETTINGS
+    });
+    // One isn't read from, the other is.
+    let keys = [1, 2].map(|port| pair.sides[0].open(pair.now, open(port)).unwrap());
+    let far = [0, 1].map(|n| Key { ours: false, n });
+    for key in keys {
+        pair.sides[0].write(pair.now, key, &text(200_000, 0));
+    }
+    let mut came = 0;
+    pair.until("all", |it| {
+        far.iter().for_each(|key| it.sides[1].accept(*key));
+        came += it.sides[1].read(far[1], 5000).len();
+        came == 200_000
+    });
+    assert!(pair.sides[1].streams.all[&far[0]].held() <= FIRST_CREDIT);
+    assert!(pair.sides[1].stats().starved > 0);
 }
 
 #[test]

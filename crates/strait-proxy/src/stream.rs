@@ -95,9 +95,9 @@ impl Outbound {
         self.buffer.len() as u64
     }
 
-    /// Octets that haven't been sent yet.
-    pub(crate) fn unsent(&self) -> u64 {
-        self.written() - self.next
+    /// Octets that haven't been sent yet, or are to be sent again.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.written() - self.next + self.lost.sum()
     }
 
     /// Whether none of it has left.
@@ -122,6 +122,12 @@ impl Outbound {
         let more = fresh && self.next < self.limit.min(self.written());
         let end = self.end.is_due() && self.next == self.written();
         more || end || !self.lost.is_empty()
+    }
+
+    /// Octets that may be sent, new ones only with `fresh`.
+    pub(crate) fn ready(&self, fresh: bool) -> u64 {
+        let more = self.limit.min(self.written()).saturating_sub(self.next);
+        self.lost.sum() + if fresh { more } else { 0 }
     }
 
     /// Takes a piece of at most so many octets to send it; what was lost goes first.
@@ -166,12 +172,17 @@ impl Outbound {
     /// A piece is lost.
     pub(crate) fn lose(&mut self, piece: Piece) {
         if piece.end {
-            self.end.lose();
+            self.lose_end();
         }
         self.lost.insert(piece.from.max(self.base), piece.to);
         for (from, to) in self.acked.iter() {
             self.lost.remove(from, to);
         }
+    }
+
+    /// If its end is on its way, it is lost.
+    pub(crate) fn lose_end(&mut self) {
+        self.end.lose();
     }
 
     /// All of it has arrived, the end too.
@@ -301,6 +312,8 @@ pub(crate) struct Stream {
     pub(crate) inbound: Inbound,
     /// Octets that were sent of it, and when it last had a turn or began to want one.
     pub(crate) attained: u64,
+    /// When the first of these came.
+    pub(crate) began: Instant,
     pub(crate) served: Instant,
 }
 
@@ -315,6 +328,7 @@ impl Stream {
             outbound: Outbound::new(credit),
             inbound: Inbound::new(credit),
             attained: 0,
+            began: now,
             served: now,
         }
     }
@@ -349,7 +363,7 @@ impl Stream {
         } else if self.inbound.credit.is_due() {
             let limit = self.inbound.limit;
             let item = Item::Credit { key, limit };
-            (item, &mut self.inbound.credit, Said::Credit(key))
+            (item, &mut self.inbound.credit, Said::Credit(key, limit))
         } else {
             return None;
         };

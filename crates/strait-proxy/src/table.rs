@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use strait_core::stream_ledger::{ResetCause, StreamLedger};
 use strait_core::{Duration, Instant};
@@ -10,8 +11,14 @@ use crate::codec::{HEADER_OCTETS_MAX, ITEM_OCTETS_MAX, Key, write_item};
 use crate::flights::Said;
 use crate::stream::{Stream, Word};
 
-/// A stream that has waited so long goes before those that had less.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
+/// What may come of a stream before anybody says a word, and when too much of others waits.
+pub(crate) const FIRST_CREDIT: u64 = 16 * 1024;
+
+/// A stream that had fewer octets may be a short one, and one that had so few has as good as none.
+const SHORT_OCTETS: u64 = 16 * 1024;
+const LEAST_OCTETS: u64 = 1024;
+/// What began so far apart didn't begin together.
+const EPOCH: Duration = Duration::from_secs(10);
 
 /// All streams of a session.
 #[derive(Debug, Default)]
@@ -92,7 +99,7 @@ impl Table {
         }
         if stream.outbound.held() == 0 {
             // What has arrived is another exchange: the next object of a page needn't wait for it.
-            stream.attained = 0;
+            (stream.attained, stream.began) = (0, now);
         }
         stream.outbound.write(octets);
         self.books.taken += octets.len() as u64;
@@ -118,21 +125,25 @@ impl Table {
         fresh.is_some()
     }
 
-    /// Lets more of a stream come, if much may come and little does, and `octets_max` of all aren't
-    /// reached.
+    /// Lets more of a stream come, if much may come and little does. As soon as `octets_max` of all
+    /// are reached each has little, and is never without: nobody would ask again for who waits.
     pub(crate) fn extend(&mut self, key: Key, window: u64, octets_max: u64) {
         let Some(stream) = self.all.get_mut(&key) else {
             return;
         };
         let inbound = &mut stream.inbound;
-        let more = window.saturating_sub(inbound.granted());
+        let more = |window: u64| window.saturating_sub(inbound.granted());
+        let tight = self.granted + more(window) > octets_max;
+        let window = if tight {
+            window.min(FIRST_CREDIT)
+        } else {
+            window
+        };
+        let more = more(window);
         if more * 4 < window || inbound.has_end() || stream.reset.is_some() {
             return;
         }
-        if self.granted + more > octets_max {
-            self.starved += 1;
-            return;
-        }
+        self.starved += u64::from(tight);
         inbound.limit += more;
         inbound.credit = Word::Due;
         self.granted += more;
@@ -140,18 +151,36 @@ impl Table {
 
     /// The stream of a code point whose octets go next: the one that had least, before it one that
     /// has waited too long.
-    pub(crate) fn next(&self, now: Instant, dscp: u8, fresh: bool) -> Option<Key> {
+    pub(crate) fn next(&self, now: Instant, dscp: u8, fresh: bool, wait: Duration) -> Option<Key> {
         let streams = self.all.iter().filter(|(_, it)| {
             // Nobody takes octets of what he hasn't heard of.
             let told = !it.opening.is_due();
             it.open.dscp == dscp && told && it.outbound.wants(fresh)
         });
         let rank = |stream: &Stream| {
-            let starves = now.since(stream.served) >= WAIT_MAX;
+            let starves = now.since(stream.served) >= wait;
+            // Of those that had about as little those that have just begun: a page goes before
+            // transfers that began a while ago and had not much yet.
+            let (level, epoch) = match stream.attained {
+                _ if starves => (0, 0),
+                attained @ ..SHORT_OCTETS => {
+                    let level = attained.max(LEAST_OCTETS).ilog2();
+                    (
+                        level.into(),
+                        stream.began.as_nanos() / EPOCH.as_nanos() as u64,
+                    )
+                }
+                attained => (attained, 0),
+            };
             let attained = if starves { 0 } else { stream.attained };
-            (!starves, attained, stream.served)
+            (!starves, level, Reverse(epoch), attained, stream.served)
         };
         streams.min_by_key(|(_, it)| rank(it)).map(|(key, _)| *key)
+    }
+
+    /// Octets that streams have to send, new ones only with `fresh`.
+    pub(crate) fn ready(&self, fresh: bool) -> u64 {
+        self.all.values().map(|it| it.outbound.ready(fresh)).sum()
     }
 
     /// The code points of streams that have something to say, new octets only with `fresh`.
@@ -188,13 +217,15 @@ impl Table {
         let mut ready = None;
         match said {
             Said::Open(_) | Said::Accept(_) => stream.opening.arrive(),
-            Said::Credit(_) => stream.inbound.credit.arrive(),
+            Said::Credit(_, limit) if limit == stream.inbound.limit => {
+                stream.inbound.credit.arrive();
+            }
             Said::Reset(_) => stream.resetting.arrive(),
             Said::Data(_, piece) if stream.reset.is_none() => {
                 self.books.delivered += stream.outbound.arrive(piece);
                 ready = Some(key);
             }
-            Said::Data(..) => {}
+            Said::Data(..) | Said::Credit(..) => {}
         }
         self.forget(key);
         ready
@@ -207,10 +238,12 @@ impl Table {
         };
         match said {
             Said::Open(_) | Said::Accept(_) => stream.opening.lose(),
-            Said::Credit(_) => stream.inbound.credit.lose(),
+            Said::Credit(_, limit) if limit == stream.inbound.limit => {
+                stream.inbound.credit.lose();
+            }
             Said::Reset(_) => stream.resetting.lose(),
             Said::Data(_, piece) if stream.reset.is_none() => stream.outbound.lose(piece),
-            Said::Data(..) => {}
+            Said::Data(..) | Said::Credit(..) => {}
         }
     }
 

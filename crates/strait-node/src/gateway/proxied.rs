@@ -28,6 +28,8 @@ pub(super) struct Carriage {
     repairs: bool,
     /// How long a turn is at most; zero where there are none.
     turn: Duration,
+    /// What a turn has is chosen as it goes on, here.
+    plans: bool,
 }
 
 impl Carriage {
@@ -40,6 +42,7 @@ impl Carriage {
         Self {
             repairs: turn.is_some() || port.profile == LinkProfile::Hbh,
             turn: turn.unwrap_or_default(),
+            plans: matches!(port.kind, PortKind::Hf(_)),
         }
     }
 
@@ -52,6 +55,7 @@ impl Carriage {
             mtu: queue.mtu,
             repairs: carriage.repairs,
             turn: carriage.turn,
+            plans: carriage.plans,
             queued: queue.octets_to(hop.to),
         })
     }
@@ -128,6 +132,9 @@ impl Proxied {
 
     /// Has sessions send what their links have room for.
     pub(super) fn settle(&mut self, now: Instant, around: &mut Around<'_>) {
+        self.hear_returned(now, around);
+        let ports = around.ports.iter_mut();
+        ports.for_each(|port| port.queue.end_promises());
         for (partner, address) in self.proxy.addresses().into_iter().enumerate() {
             let hop = around.link_to(address);
             let there = |hop: &Hop| around.ports[hop.port.index()].queue.reaches(hop.to);
@@ -146,8 +153,23 @@ impl Proxied {
             for dscp in self.proxy.wants(now, partner) {
                 self.send(now, (partner, address), hop, dscp, around);
             }
+            let queue = &mut around.ports[hop.port.index()].queue;
+            queue.promise(hop.to, self.proxy.promise(now, partner));
         }
         around.ledger.stats_mut().proxy = Some(self.proxy.stats());
+    }
+
+    /// Links gave up datagrams of sessions.
+    fn hear_returned(&mut self, now: Instant, around: &mut Around<'_>) {
+        around.ledger.watch(self.proxy.port());
+        for bytes in around.ledger.take_returned() {
+            let to = PacketInfo::parse(&bytes).ok().map(|info| info.dst);
+            let partner = to.and_then(|to| self.proxy.find(to));
+            if let Some((partner, (_, datagram))) = partner.zip(udp_payload(&bytes)) {
+                self.proxy.hear_returned(now, partner, datagram);
+            }
+            around.ledger.keep_spare(bytes);
+        }
     }
 
     /// Sends a session's datagrams of a code point.

@@ -333,6 +333,11 @@ impl Proxy {
         self.follow(partner, is_near);
     }
 
+    /// The link gave up a datagram of a session.
+    pub(crate) fn hear_returned(&mut self, now: Instant, partner: usize, datagram: &[u8]) {
+        self.partners[partner].session.hear_returned(now, datagram);
+    }
+
     /// Does what follows from what happened in a session.
     fn follow(&mut self, partner: usize, is_near: impl Fn(IpAddr) -> bool) {
         while let Some(event) = self.partners[partner].session.poll_event() {
@@ -535,6 +540,11 @@ impl Proxy {
         // What has left makes room for more. Nothing is opened by sending.
         self.follow(partner, |_| false);
         Some(datagram)
+    }
+
+    /// Octets that a session has ready for the next turn of its link, beside what waits there.
+    pub(crate) fn promise(&self, now: Instant, partner: usize) -> u64 {
+        self.partners[partner].promise(now)
     }
 
     /// When a session has something to do, as of the moment at which it was looked at last.

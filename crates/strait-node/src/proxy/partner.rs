@@ -16,28 +16,39 @@ const OCTETS_MAX: u64 = 64 << 20;
 
 /// What a stream may have waiting, as line time.
 const HOLD: Duration = Duration::from_secs(2);
+/// Of these, what links that repeat by themselves keep until the other side has it.
+const REPEATED: Duration = Duration::from_secs(1);
+const REPEATED_TURN: Duration = Duration::from_millis(2300);
 /// Line time of datagrams that wait at the link, so that it is never idle.
 const QUEUED: Duration = Duration::from_millis(50);
 /// The same where there are turns, each of which has what waits as it begins. That is what queues
-/// of the presets hold.
+/// of the presets hold. Where a turn is planned here it waits in the session instead, so that it
+/// is decided late what goes.
 const QUEUED_TURN: Duration = Duration::from_secs(30);
+/// The same while the other side asks, and how long after a question it is likely to ask again.
+const TURN_ASKED: Duration = Duration::from_secs(10);
+const ASKED: Duration = Duration::from_secs(45);
 /// Where others fill a class there, a datagram joins them after so long: it takes the place of one
 /// of ours, if it is these that fill it.
 const CROWDED_TURN: Duration = Duration::from_secs(60);
 /// Line time of the longest datagram: whoever comes next waits for one, and for one under way.
 const DATAGRAM: Duration = Duration::from_millis(750);
+/// The same where whoever comes next waits for a turn above all.
+const DATAGRAM_TURN: Duration = Duration::from_millis(3750);
 /// Shorter ones would be headers above all: on slow lines they may take longer.
 const DATAGRAM_OCTETS: u64 = 512;
 const DATAGRAM_SLOW: Duration = Duration::from_millis(2200);
 const DATAGRAM_OCTETS_MIN: u64 = 256;
 /// Line time that may come of a stream before any of it is taken: round trips of a far satellite.
 const WINDOW: Duration = Duration::from_secs(4);
+/// The same where the link repeats by itself: others come on while one is repeated for long.
+const WINDOW_REPAIRED: Duration = Duration::from_secs(12);
 const WINDOW_OCTETS_MIN: u64 = 64 * 1024;
 const WINDOW_OCTETS_MAX: u64 = 8 << 20;
 /// How long an answer may take at least, beside its time on the line.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The same where the link repeats by itself what it loses.
-const PATIENCE_REPAIRED: Duration = Duration::from_secs(10);
+const PATIENCE_REPAIRED: Duration = Duration::from_secs(4);
 /// The same of a link with turns; an acknowledgement by itself would be a turn.
 const PATIENCE_TURNS: Duration = Duration::from_secs(60);
 const ACK_TURNS: Duration = Duration::from_secs(5);
@@ -45,8 +56,14 @@ const ACK: Duration = Duration::from_millis(200);
 /// How long repairs take by then: others overtake meanwhile.
 const REORDER_REPAIRED: Duration = Duration::from_secs(5);
 /// Pauses between questions whether the way is there, and octets of one. Nothing else crosses.
-const PAUSE: Duration = Duration::from_millis(750);
-const QUESTION_OCTETS: u64 = 240;
+const PAUSE: Duration = Duration::from_millis(500);
+const QUESTION_OCTETS: u64 = 144;
+/// About what stands before the octets of a stream in a packet.
+const HEADERS_OCTETS: u64 = 48;
+/// How long a stream waits for others that had less. Where turns are planned, its share then comes
+/// with the next one.
+const WAIT: Duration = Duration::from_secs(30);
+const WAIT_TURN: Duration = Duration::from_secs(45);
 /// The largest datagram.
 const DATAGRAM_OCTETS_MAX: usize = 1472;
 
@@ -61,6 +78,8 @@ pub(crate) struct LinkView {
     pub(crate) repairs: bool,
     /// How long a turn of a half-duplex link is at most; zero where there are none.
     pub(crate) turn: Duration,
+    /// What a turn has is chosen as it goes on, among what is ready as it begins.
+    pub(crate) plans: bool,
     /// Octets that wait at it, of all classes.
     pub(crate) queued: u64,
 }
@@ -91,16 +110,32 @@ impl LinkView {
         self.octets(QUEUED_TURN)
     }
 
-    /// Octets of a stream that may wait here: the datagram that is leaving counts.
+    /// Whether turns have what waits at the link as they begin.
+    const fn queues_turns(&self) -> bool {
+        !self.turn.is_zero() && !self.plans
+    }
+
+    /// Octets of a stream that may wait here: those at the link count, and the datagram that is
+    /// leaving.
     fn hold(&self, hold: Option<Duration>) -> u64 {
+        let (usual, around) = match (self.plans, self.repairs) {
+            (true, _) => (QUEUED_TURN, REPEATED_TURN),
+            (false, true) => (HOLD, REPEATED),
+            (false, false) => (HOLD, QUEUED * 2),
+        };
         let datagram = self.datagram() as u64;
-        let hold = self.octets(hold.unwrap_or(HOLD));
-        hold.saturating_sub(datagram)
+        let hold = self.octets(hold.unwrap_or(usual));
+        hold.saturating_sub(datagram + self.octets(around))
             .clamp(datagram, WINDOW_OCTETS_MAX)
     }
 
     fn settings(&self, hold: Option<Duration>) -> Settings {
-        let window = self.octets(WINDOW.max(self.turn * 2));
+        let window = if self.repairs {
+            WINDOW_REPAIRED
+        } else {
+            WINDOW
+        };
+        let window = self.octets(window.max(self.turn * 2));
         // Two datagrams each way, and what waits before them.
         let line = self.time(4 * self.datagram() as u64 + self.queued);
         let waits = if self.repairs {
@@ -127,6 +162,7 @@ impl LinkView {
             waits,
             window: window.clamp(WINDOW_OCTETS_MIN, WINDOW_OCTETS_MAX),
             hold: self.hold(hold),
+            wait: if self.plans { WAIT_TURN } else { WAIT },
             streams_max: STREAMS_MAX,
             octets_max: OCTETS_MAX,
         }
@@ -135,13 +171,14 @@ impl LinkView {
     /// The longest packet of a session.
     fn datagram(&self) -> usize {
         let slow = self.octets(DATAGRAM_SLOW).min(DATAGRAM_OCTETS);
-        let usual = self.octets(DATAGRAM).max(slow).max(DATAGRAM_OCTETS_MIN);
+        let time = if self.plans { DATAGRAM_TURN } else { DATAGRAM };
+        let usual = self.octets(time).max(slow).max(DATAGRAM_OCTETS_MIN);
         usize::try_from(usual).unwrap_or(usize::MAX).min(self.mtu)
     }
 
     /// Whether so many octets of a class wait at it that the next datagram has to.
     fn is_crowded(&self, class: ClassView) -> bool {
-        if self.turn.is_zero() {
+        if !self.queues_turns() {
             return class.queued >= self.octets(QUEUED).max(1);
         }
         // What is too much would push out what waits.
@@ -153,9 +190,9 @@ impl LinkView {
     fn pause(&self, octets: u64) -> Duration {
         // As if a handful of others shared the line.
         let shared = self.time(octets) * 4;
-        match self.turn.is_zero() {
-            true => shared,
-            false => shared.max(CROWDED_TURN),
+        match self.queues_turns() {
+            true => shared.max(CROWDED_TURN),
+            false => shared,
         }
     }
 }
@@ -180,6 +217,7 @@ impl Partner {
             mtu: 1280,
             repairs: false,
             turn: Duration::ZERO,
+            plans: false,
             queued: 0,
         };
         Self {
@@ -249,6 +287,21 @@ impl Partner {
         let octets = (datagram.len() + headers) as u64;
         self.next.insert(dscp, now + link.pause(octets));
         Some(datagram)
+    }
+
+    /// Octets that the session has ready for a turn that is planned by them, with their headers.
+    pub(super) fn promise(&self, now: Instant) -> u64 {
+        let Some(link) = self.link.filter(|it| it.plans) else {
+            return 0;
+        };
+        let ready = self.session.ready();
+        let headers = HEADERS_OCTETS * ready.div_ceil(link.datagram() as u64);
+        // Who has just asked asks again when he has the answer, which isn't before the turn ends.
+        let turn = match self.session.is_asked(now, ASKED) {
+            true => link.octets(TURN_ASKED),
+            false => link.queued_turn(),
+        };
+        (ready + headers).min(turn.saturating_sub(link.queued))
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {

@@ -15,8 +15,12 @@ const LINK: LinkView = LinkView {
     mtu: 1500,
     repairs: false,
     turn: Duration::ZERO,
+    plans: false,
     queued: 0,
 };
+
+/// As long as turns are short after a question, and more.
+const ASKED_FOR: Duration = Duration::from_secs(46);
 
 /// A class with room for more than a session gives it, and so many octets waiting.
 const fn class(queued: u64) -> ClassView {
@@ -545,4 +549,42 @@ fn a_turn_has_what_waits_and_nothing_pushes_that_out() {
     assert!(proxy.poll(now, 0, 10, class(35_099)).is_some());
     assert_eq!(proxy.poll(now, 0, 10, tight(9100)), None);
     assert!(proxy.poll(now, 0, 10, tight(9099)).is_some());
+}
+
+#[test]
+fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
+    let hf = LinkView {
+        repairs: true,
+        turn: Duration::from_secs(120),
+        plans: true,
+        ..LINK
+    };
+    let mut pair = Pair::new(|_| ());
+    let [_, far] = pair.connect();
+    let now = pair.now;
+    let proxy = &mut pair.sides[1];
+    proxy.set_link(now, 0, Some(hf));
+    assert_eq!(proxy.promise(now, 0), 0);
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 20_000]));
+    // With a packet's headers for each 1,500 octets.
+    assert_eq!(proxy.promise(now, 0), 20_000 + 14 * 48);
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 30_000]));
+    // 30 s of 9600 bit/s with what waits at the link, where two datagrams are enough.
+    assert_eq!(proxy.promise(now, 0), 36_000);
+    proxy.set_link(now, 0, Some(LinkView { queued: 1500, ..hf }));
+    assert_eq!(proxy.promise(now, 0), 34_500);
+    assert!(proxy.poll(now, 0, 10, class(0)).is_some());
+    assert_eq!(proxy.poll(now, 0, 10, class(60)), None);
+    // Somebody asks beside it.
+    pair.ask(2, "10.2.0.2:81");
+    let now = pair.now;
+    let proxy = &mut pair.sides[1];
+    proxy.set_link(now, 0, Some(hf));
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 15_000]));
+    assert_eq!(proxy.promise(now, 0), 12_000);
+    let later = now + ASKED_FOR;
+    assert!(proxy.promise(later, 0) > 12_000);
+    // Elsewhere nobody plans.
+    proxy.set_link(now, 0, Some(LinkView { plans: false, ..hf }));
+    assert_eq!(proxy.promise(now, 0), 0);
 }

@@ -229,7 +229,13 @@ impl Hf {
         let others = head.map(|head| head.to.index()).into_iter();
         let others: Vec<_> = others.chain(next.map(|next| next.to)).collect();
         let to = self.station.to_whom(&others)?;
-        let waiting = self.ready(to) + self.sis.waiting(to);
+        // Nobody knows yet whether a link that is to be made, or be found again, comes to anything.
+        let promised = if self.is_answered(to) {
+            promised(queue, to)
+        } else {
+            Waiting::default()
+        };
+        let waiting = self.ready(to) + promised + self.sis.waiting(to);
         let began = self.station.begin(now, to, room, waiting);
         began.then_some(())
     }
@@ -262,6 +268,13 @@ impl Hf {
         });
         true
     }
+}
+
+/// What services have ready for a neighbour, as packets of the longest kind.
+fn promised(queue: &Queue, to: usize) -> Waiting {
+    let octets = usize::try_from(queue.promised(NeighbourId(to as u16))).unwrap_or(usize::MAX);
+    let count = octets.div_ceil(queue.mtu.max(1));
+    Waiting { octets, count }
 }
 
 impl Link for Hf {

@@ -2,7 +2,7 @@
 //! what the medium said of itself.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
@@ -73,6 +73,8 @@ pub(crate) struct Queue {
     pub(super) away: BTreeSet<NeighbourId>,
     /// Octets that its links take in the longest round trip of a link that repeats what it loses.
     trip_octets: u64,
+    /// By neighbour, octets that services have ready beside what waits: a turn may count on them.
+    promises: BTreeMap<NeighbourId, u64>,
     /// Which calls its line takes.
     pub(in crate::gateway) calls: Calls,
     /// Kinds of background chatter that may cross; all, without a list.
@@ -115,6 +117,7 @@ impl Queue {
             paths: Paths::new(core::iter::once(path)),
             rates: Vec::new(),
             trip_octets: 0,
+            promises: BTreeMap::new(),
             neighbours: 1,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             calls: Calls::default(),
@@ -153,6 +156,7 @@ impl Queue {
             away: BTreeSet::new(),
             rates: Vec::new(),
             trip_octets: 0,
+            promises: BTreeMap::new(),
             neighbours,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             is_host: false,
@@ -226,6 +230,21 @@ impl Queue {
         let limits = self.classes.get(usize::from(class.0)).map(|it| it.limits);
         let most = |it: Limits| it.octets.min(u64::from(it.packets) * self.mtu as u64);
         limits.map_or(0, most)
+    }
+
+    /// A service has so many octets more ready for a neighbour, which come as what waits leaves.
+    pub(in crate::gateway) fn promise(&mut self, to: NeighbourId, octets: u64) {
+        *self.promises.entry(to).or_default() += octets;
+    }
+
+    /// Takes all promises back.
+    pub(in crate::gateway) fn end_promises(&mut self) {
+        self.promises.clear();
+    }
+
+    /// What services have ready for a neighbour.
+    pub(super) fn promised(&self, to: NeighbourId) -> u64 {
+        self.promises.get(&to).copied().unwrap_or_default()
     }
 
     /// Packets that wait.
