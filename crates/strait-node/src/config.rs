@@ -652,7 +652,9 @@ impl PortConfig {
 
     /// When what the line loses is repeated, where it may be.
     pub fn repairs(&self) -> Option<When> {
-        let can = self.kind.plug() == Plug::Octets && self.profile.cuts_packets() && self.way_back;
+        let can = matches!(self.kind.plug(), Plug::Octets | Plug::Frames)
+            && self.profile.cuts_packets()
+            && self.way_back;
         match self.repair.unwrap_or_default() {
             _ if !can => None,
             RepairConfig::Never => None,

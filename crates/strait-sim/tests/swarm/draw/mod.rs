@@ -74,7 +74,7 @@ struct Edge {
     apart: bool,
     rate_bit_s: u64,
     weak: bool,
-    /// It damages octets, so that repairs are on.
+    /// It damages octets, or loses frames or seems to, so that repairs are on.
     damages: bool,
     profile: &'static str,
     /// Reliable hops go as published.
@@ -198,9 +198,13 @@ impl Draw {
             .iter()
             .filter(|edge| edge.a == node || edge.b == node);
         let window = |edge: &Edge| {
-            let repaired = edge.serial && matches!(edge.profile, "adapter" | "segments");
-            if repaired && edge.damages {
+            let repaired = edge.damages && matches!(edge.profile, "adapter" | "segments");
+            if repaired && edge.serial {
                 return REPAIRED_MAX;
+            }
+            if repaired {
+                // Frames of 64 octets, for twice a round trip of two seconds at most.
+                return (edge.rate_bit_s * 4 / (8 * 64)).clamp(1024, 4096);
             }
             if edge.profile != "hbh" {
                 return 0;
@@ -548,7 +552,8 @@ impl Draw {
             let _ = writeln!(keys, "reverse = {{ rate = \"{back} bit/s\" }}");
         }
         self.schedule(index, &mut keys);
-        self.edges[index].damages = keys.contains("bit_errors");
+        let damages = ["bit_errors", "loss", "jitter", "reorder"];
+        self.edges[index].damages = damages.iter().any(|fault| keys.contains(fault));
         let name = format!("m{index}");
         if self.percent(50) {
             let file = format!("links/{name}.toml");
