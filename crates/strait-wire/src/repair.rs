@@ -458,7 +458,8 @@ mod tests {
             if let Some(note) = Note::parse(&bytes, Numbers::Octet) {
                 let mut again = vec![];
                 note.emit(Numbers::Octet, &mut again);
-                prop_assert_eq!(Note::parse(&again, Numbers::Octet).map(|it| it.sent), Some(note.sent));
+                let read = Note::parse(&again, Numbers::Octet);
+                prop_assert_eq!(read.map(|it| it.sent), Some(note.sent));
             }
         }
 

@@ -230,8 +230,8 @@ impl FrameRepairs {
         self.window.repeat(class)
     }
 
-    /// The class and the octets of a frame that may go once more while the line is idle: a copy costs
-    /// nobody anything then, and a round trip less is waited if the first is lost.
+    /// The class and the octets of a frame that may go once more while the line is idle: a copy
+    /// costs nobody anything then, and a round trip less is waited if the first is lost.
     pub fn alone(&self) -> Option<(ClassId, usize)> {
         self.window.alone()
     }
