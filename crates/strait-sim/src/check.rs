@@ -325,7 +325,7 @@ impl Book<'_> {
                 let repeats = self.world.repeats(node, port);
                 let copies = way.copies;
                 let mut way = if repeats { way.repeated() } else { way };
-                if self.world.doubles(node, port) {
+                if self.world.doubling.contains(&(node, port)) {
                     way.copies = copies;
                 }
                 ways.insert((node, port, neighbour), way);

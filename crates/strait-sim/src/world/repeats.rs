@@ -31,16 +31,6 @@ impl World {
         }
     }
 
-    /// Says that what it sends by such a port may go without a number, as calls do: nobody knows
-    /// then what a medium has doubled.
-    pub(crate) fn set_doubles(&mut self, node: NodeIndex, port: PortId) {
-        self.doubling.insert((node, port));
-    }
-
-    pub(crate) fn doubles(&self, node: NodeIndex, port: PortId) -> bool {
-        self.doubling.contains(&(node, port))
-    }
-
     /// Whether a node keeps what it sends by a port.
     pub(crate) fn repeats(&self, node: NodeIndex, port: PortId) -> bool {
         self.repeating.contains(&(node, port))

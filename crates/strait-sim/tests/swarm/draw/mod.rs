@@ -552,7 +552,7 @@ impl Draw {
             let _ = writeln!(keys, "reverse = {{ rate = \"{back} bit/s\" }}");
         }
         self.schedule(index, &mut keys);
-        let damages = ["bit_errors", "loss", "jitter", "reorder"];
+        let damages = ["bit_errors", "loss", "reorder"];
         self.edges[index].damages = damages.iter().any(|fault| keys.contains(fault));
         let name = format!("m{index}");
         if self.percent(50) {
