@@ -55,7 +55,7 @@ use self::port_set::PortSet;
 use self::services::{Around, Services};
 use self::settling::Settling;
 use crate::answers::Answers;
-use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing};
+use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, Plug, PortConfig, Routing};
 use crate::route::{Hop, Routes, is_of_the_link};
 
 /// The first host side as a way: where goes what came by a link and has no route.
@@ -143,7 +143,9 @@ impl Gateway {
             let lan = Lan::new(config, id, side);
             ports.push(Port::host(id, side, lan, &policy, seed));
         }
-        if config.has_hops() {
+        let mends =
+            |port: &PortConfig| port.kind.plug() == Plug::Frames && port.repairs().is_some();
+        if config.has_hops() || config.ports.iter().any(mends) {
             // Such links hand on at once all that has waited for a lost packet of its flow.
             let queues = ports.iter_mut().map(|port| &mut port.queue);
             queues.for_each(|queue| queue.set_trip_octets(u64::MAX));
@@ -485,7 +487,8 @@ impl Gateway {
             self.take_packet(now, packet, Hop { port, to: from });
         }
         self.ledger.keep_list(arrived);
-        if self.ports.get(port.index()).is_some_and(Port::owes_word) {
+        let works = |port: &Port| port.owes_word() || !port.link.is_at_rest();
+        if self.ports.get(port.index()).is_some_and(works) {
             self.busy.insert(port);
         }
     }
