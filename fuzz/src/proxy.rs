@@ -13,6 +13,7 @@ const SETTINGS: Settings = Settings {
     },
     window: 4096,
     hold: 4096,
+    wait: Duration::from_secs(10),
     streams_max: 4,
     octets_max: 12 * 1024,
 };

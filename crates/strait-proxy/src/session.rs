@@ -314,7 +314,7 @@ impl Session {
     pub fn ready(&self) -> u64 {
         let goes = self.is_known() && self.flights.may_go();
         let fresh = self.flights.has_room();
-        goes.then(|| self.streams.ready(fresh)).unwrap_or_default()
+        if goes { self.streams.ready(fresh) } else { 0 }
     }
 
     /// The next datagram of a code point, of at most so many octets.

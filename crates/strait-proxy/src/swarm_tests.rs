@@ -317,7 +317,8 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn streams_are_whole_or_end_with_an_error_whatever_goes_wrong() {
     let first = number("STRAIT_SWARM_SEED");
-    let runs = number("STRAIT_SWARM_RUNS").unwrap_or(if first.is_some() { 1 } else { RUNS });
+    let runs =
+        number("STRAIT_SWARM_RUNS").unwrap_or_else(|| if first.is_some() { 1 } else { RUNS });
     let (mut whole, mut ended, mut most) = (0, 0, 0);
     for seed in first.unwrap_or(1)..first.unwrap_or(1) + runs {
         println!("STRAIT_SWARM_SEED={seed}");

@@ -1,4 +1,5 @@
 //! Scenarios and small worlds, one behaviour a file.
+#![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
 mod hop_fairness;
