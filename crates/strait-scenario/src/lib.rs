@@ -357,7 +357,7 @@ const DNS_METRICS: [&str; 5] = [
 /// What a gateway kept off its links, the names that its DNS proxy asked a partner for and looked
 /// up for one, and octets that it sent, as metrics `NODE.WORD`: those that a scenario asks for, and
 /// of the words without a port also what isn't zero. A word is `chatter`, `answered`, `repeated`,
-/// [`DNS_METRICS`] or `PORT.octets_out`.
+/// `DNS_METRICS` or `PORT.octets_out`.
 pub fn local_metrics<'a>(
     scenario: &'a Scenario,
     node: &'a Snapshot,
