@@ -106,7 +106,7 @@ fn data_does_nothing_to_a_call_but_two_octets() {
     let failed: Vec<_> = checks.iter().filter(|it| it["ok"] != true).collect();
     assert!(failed.is_empty(), "{failed:#?}");
     let rows = result["tables"][0]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 37);
+    assert_eq!(rows.len(), 45);
     assert!(rows.iter().all(|row| row[3].as_f64().unwrap() > 500.0));
 }
 
