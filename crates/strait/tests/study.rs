@@ -74,12 +74,6 @@ fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
         );
     }
     assert_eq!(json(&args)["run_hash"], result["run_hash"]);
-    let all = json(&["study", "all", "--sim-only", "--json"]);
-    let all = all["checks"].as_array().unwrap();
-    assert!(checks.iter().all(|check| all.contains(check)));
-    for id in ["htb-kernel-error", "policing-kernel-wait"] {
-        assert!(all.iter().any(|check| check["id"] == id), "{id}");
-    }
 }
 
 #[test]

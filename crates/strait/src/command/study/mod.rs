@@ -75,8 +75,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(name) = args.name.as_deref() else {
         return list(args);
     };
-    let is_chosen = |it: &&Study| it.name == name || name == ALL && it.name != LONG;
-    let mut chosen: Vec<&Study> = STUDIES.iter().filter(is_chosen).collect();
+    let mut chosen = chosen(name);
     let named = args.file.as_ref().map(|file| file.display().to_string());
     let file = named.or_else(|| chosen.is_empty().then(|| name.to_owned()));
     let own = file.map(|file| read(&file).map(|text| (file, text)));
@@ -108,6 +107,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let results = chosen.into_iter().map(|study| one(study, own, args));
     let result = joined(results.collect::<anyhow::Result<_>>()?);
     Ok(crate::output::result(&result, args.json, args.strict))
+}
+
+/// The studies of that name.
+fn chosen(name: &str) -> Vec<&'static Study> {
+    let is_chosen = |it: &&Study| it.name == name || name == ALL && it.name != LONG;
+    STUDIES.iter().filter(is_chosen).collect()
 }
 
 /// The text of a file that was named instead of a study.
@@ -207,4 +212,33 @@ fn joined(mut results: Vec<ResultSet>) -> ResultSet {
     whole.seeds.dedup();
     whole.run_hash = Some(hash.value().into());
     whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_every_study_but_the_long_one_and_their_results_become_one() {
+        let all: Vec<&str> = chosen(ALL).iter().map(|study| study.name).collect();
+        let mut expected = names();
+        expected.retain(|name| *name != LONG);
+        assert_eq!(all, expected);
+        let policing = chosen("policing")[0];
+        let asked = Asked {
+            full: false,
+            live: false,
+            captures: false,
+            figures: false,
+            seed: None,
+            outside: &live::Host::default(),
+        };
+        let found = policing.run(None, &asked).unwrap().result;
+        let both = joined(vec![found.clone(), found.clone()]);
+        assert_eq!(both.checks.len(), 2 * found.checks.len());
+        assert!(both.checks.iter().any(|it| it.id == "policing-kernel-wait"));
+        assert_eq!(both.tables.len(), 2 * found.tables.len());
+        assert_eq!(both.seeds, found.seeds);
+        assert_ne!(both.run_hash, found.run_hash);
+    }
 }
