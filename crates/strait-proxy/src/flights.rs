@@ -12,7 +12,7 @@ use crate::stream::Piece;
 /// Datagrams behind one of the same code point that arrive before that counts as lost.
 const OVERTAKEN: u8 = 3;
 /// Pauses between questions whether the way is there grow fourfold with each so many, a few times.
-const PROBES: u32 = 118;
+const PROBES: u32 = 130;
 const DOUBLINGS_MAX: u32 = 4;
 /// Octets on their way: what the fastest link that this is for carries in a turn.
 const OCTETS_MAX: usize = 8 << 20;
