@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use strait_capture::{By, Capture, Settings, Source, one, two};
 use strait_core::{Duration, Instant};
-use strait_link::repair::frames::FrameRepairs;
 use strait_link::repair::{Repairs, When};
 use strait_link::{LinkSettings, OctetSender, Receiver};
 use strait_wire::ax25::UiFrame;
@@ -14,9 +13,7 @@ use strait_wire::kiss::{KissFrame, KissReader};
 use strait_wire::octets::{FLAG, Stuffing, Unstuffer};
 use strait_wire::pcap::{FILE_HEADER_OCTETS, FileHeader, RECORD_HEADER_OCTETS};
 use strait_wire::pcapng::{Decoder, Reader};
-use strait_wire::repair::{
-    Linked, MARK, NOTE_OCTETS_MAX, Note, Numbers, emit_numbered, parse_numbered,
-};
+use strait_wire::repair::{MARK, NOTE_OCTETS_MAX, Note, emit_numbered, parse_numbered};
 use strait_wire::rtp::RtpHeader;
 use strait_wire::segment::{SegmentCheck, emit_segment, parse_segment};
 use strait_wire::urgent::{Interleaved, Shown, emit_urgent};
@@ -246,54 +243,11 @@ pub fn repairs(data: &[u8]) {
         assert!(receiver.row_counts().1 <= 64 * 1024);
         if let Some(note) = repairs.note(&sender, &receiver) {
             assert!(note.len() <= NOTE_OCTETS_MAX);
-            assert!(Note::parse(&note, Numbers::Octet).is_some());
+            assert!(Note::parse(&note).is_some());
         }
         assert!(repairs.wake(&sender, &receiver).is_none_or(|at| at > now));
         if octets == 0xff {
             repairs.restart(&mut sender, &mut receiver);
-        }
-    }
-    frame_repairs(data);
-}
-
-/// The same in frames.
-fn frame_repairs(data: &[u8]) {
-    let octet = Duration::from_millis(1);
-    let mut repairs = FrameRepairs::new(When::Always, octet, 1280);
-    repairs.set_frame(400);
-    repairs.agree(true, true);
-    let mut now = Instant::ZERO;
-    let mut rest = data;
-    while let Some((&octets, after)) = rest.split_first() {
-        let (frame, after) = after.split_at(usize::from(octets >> 1).min(after.len()));
-        rest = after;
-        now += octet * u32::from(octets);
-        repairs.advance(now);
-        let told = |read: Result<&[u8], _>| {
-            assert!(read.is_err() || read.is_ok_and(|it| it.len() <= 1280));
-        };
-        if octets & 1 == 0 {
-            repairs.hear(&[&[MARK], frame].concat(), told);
-        } else if let &[header, n0, n1, after, ref payload @ ..] = frame {
-            let mut out = Vec::new();
-            let linked = Linked {
-                header: strait_wire::segment::SegmentHeader::parse(header),
-                number: u16::from_le_bytes([n0, n1 & 0x1f]),
-                after: u16::from(after),
-                payload,
-            };
-            linked.emit(&mut out);
-            assert!(repairs.take(&out, told));
-        }
-        repairs.lose_patience(told);
-        repairs.heard(frame.len());
-        let most = repairs.note_octets_max();
-        if let Some(note) = repairs.note() {
-            assert!(note.len() <= most && most <= 400);
-            assert!(Note::parse(&note, Numbers::Wide).is_some());
-        }
-        if octets == 0xff {
-            repairs.restart();
         }
     }
 }

@@ -6,12 +6,12 @@ use strait_core::delay::DelayPart;
 use strait_core::{ClassId, Instant, Packet};
 use strait_wire::check::crc16;
 use strait_wire::octets::{ESCAPE, FLAG, Stuffing};
-use strait_wire::repair::{self, Came};
+use strait_wire::repair;
 use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentHeader};
 use strait_wire::urgent::{URGENT_OCTETS_MAX, emit_urgent};
 
 use crate::LinkSettings;
-use crate::repair::{Done, Outgoing, Window, WindowCounts};
+use crate::repair::{Done, Window, WindowCounts};
 use crate::send::{CHECK_OCTETS, Progress, Segmenter};
 
 /// An urgent frame that is leaving.
@@ -80,7 +80,10 @@ impl OctetSender {
         }
     }
 
-    #[cfg(test)]
+    pub(crate) const fn window(&self) -> &Window {
+        &self.window
+    }
+
     pub(crate) const fn window_mut(&mut self) -> &mut Window {
         &mut self.window
     }
@@ -486,36 +489,5 @@ impl OctetSender {
         let ways = ways.filter_map(|way| way.take().map(|way| way.packet));
         let kept = self.window.abandon();
         urgent.into_iter().chain(ways).chain(kept)
-    }
-}
-
-impl Outgoing for OctetSender {
-    fn restart(&mut self) {
-        self.window.restart();
-    }
-
-    fn is_open(&self) -> bool {
-        self.window.is_open()
-    }
-
-    fn skips(&self) -> bool {
-        self.window.skips()
-    }
-
-    fn has_room(&self) -> bool {
-        self.window.has_room()
-    }
-
-    fn order(&self) -> u64 {
-        self.window.order()
-    }
-
-    fn span(&self) -> (u16, u16) {
-        let (from, next) = self.window.span();
-        (u16::from(from), u16::from(next))
-    }
-
-    fn hear(&mut self, came: &Came, asked: Option<u64>) {
-        self.window.hear(came, asked);
     }
 }

@@ -4,14 +4,14 @@ use alloc::vec::Vec;
 
 use strait_wire::check::Crc32Sum;
 use strait_wire::octets::{FrameFault, MARK};
-use strait_wire::repair::{Came, Linked, parse_numbered};
+use strait_wire::repair::parse_numbered;
 use strait_wire::segment::{
     HEADER_OCTETS, STREAMS, Segment, SegmentCheck, SegmentError, SegmentHeader, parse_segment,
 };
 use strait_wire::urgent::{Interleaved, Shown};
 
 use crate::LinkSettings;
-use crate::repair::{Arrivals, Arrived, Incoming, Row, RowCounts};
+use crate::repair::{Arrived, Row, RowCounts};
 
 /// Why received octets gave no packet. Each is counted by its own counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,14 @@ struct Numbered {
     arrivals: Arrivals,
 }
 
+/// What came of segments with numbers since somebody asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrivals {
+    pub(crate) segments: u32,
+    /// Their sender should know soon.
+    pub(crate) urgent: bool,
+}
+
 /// Urgent frames that came in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UrgentReceived {
@@ -122,9 +130,43 @@ impl Receiver {
         self.numbered.taken = taken;
     }
 
+    /// What came of them since this was asked before.
+    pub(crate) fn take_arrivals(&mut self) -> Arrivals {
+        core::mem::take(&mut self.numbered.arrivals)
+    }
+
+    pub(crate) const fn row(&self) -> &Row {
+        &self.numbered.row
+    }
+
     /// What their row counts, and the octets that wait in it.
     pub const fn row_counts(&self) -> (RowCounts, usize) {
         (self.numbered.row.counts, self.numbered.row.held_octets())
+    }
+
+    /// Their numbers begin anew.
+    pub(crate) fn restart_row(&mut self) {
+        self.numbered.restart();
+    }
+
+    /// The sender says which number may still come first, and which is next.
+    pub(crate) fn told(&mut self, sent: (u8, u8), mut tell: impl FnMut(Result<&[u8], Refused>)) {
+        let Self {
+            settings, numbered, ..
+        } = self;
+        let Numbered { row, streams, .. } = numbered;
+        row.told(sent, &mut |segment| {
+            join(settings, streams, segment, &mut tell);
+        });
+    }
+
+    /// The first missing one isn't waited for any longer.
+    pub(crate) fn skip_first(&mut self, mut tell: impl FnMut(Result<&[u8], Refused>)) {
+        let Self {
+            settings, numbered, ..
+        } = self;
+        let Numbered { row, streams, .. } = numbered;
+        row.skip_first(&mut |segment| join(settings, streams, segment, &mut tell));
     }
 
     /// Urgent frames that came in since the receiver was made.
@@ -196,50 +238,9 @@ impl Receiver {
         urgent.resumed = framing.resumed();
     }
 
-    /// Takes one frame of a medium that has its own; tells the packet or the refusals. Gives its
-    /// header, if it isn't damaged.
-    pub fn feed_frame(
-        &mut self,
-        frame: &[u8],
-        mut tell: impl FnMut(Result<&[u8], Refused>),
-    ) -> Option<SegmentHeader> {
-        take_frame(&self.settings, &mut self.streams, frame, &mut tell)
-    }
-}
-
-impl Incoming for Receiver {
-    fn restart(&mut self) {
-        self.numbered.restart();
-    }
-
-    fn take_arrivals(&mut self) -> Arrivals {
-        core::mem::take(&mut self.numbered.arrivals)
-    }
-
-    fn first_missing(&self) -> Option<u16> {
-        self.numbered.row.first_missing().map(u16::from)
-    }
-
-    fn came(&self) -> Came {
-        self.numbered.row.came()
-    }
-
-    fn told(&mut self, sent: (u16, u16), mut tell: impl FnMut(Result<&[u8], Refused>)) {
-        let Self {
-            settings, numbered, ..
-        } = self;
-        let Numbered { row, streams, .. } = numbered;
-        row.told((sent.0 as u8, sent.1 as u8), &mut |segment| {
-            join(settings, streams, segment, &mut tell);
-        });
-    }
-
-    fn skip_first(&mut self, mut tell: impl FnMut(Result<&[u8], Refused>)) {
-        let Self {
-            settings, numbered, ..
-        } = self;
-        let Numbered { row, streams, .. } = numbered;
-        row.skip_first(&mut |segment| join(settings, streams, segment, &mut tell));
+    /// Takes one frame of a medium that has its own; tells the packet or the refusals.
+    pub fn feed_frame(&mut self, frame: &[u8], mut tell: impl FnMut(Result<&[u8], Refused>)) {
+        take_frame(&self.settings, &mut self.streams, frame, &mut tell);
     }
 }
 
@@ -315,28 +316,20 @@ fn take_frame(
     streams: &mut [Reassembly; STREAMS],
     frame: &[u8],
     tell: &mut Tell<'_>,
-) -> Option<SegmentHeader> {
+) {
     let segment = match parse_segment(frame, settings.alone) {
         Ok(segment) => segment,
         Err(error) => match short_segment(frame) {
             Some(segment) if settings.is_short(segment.header.stream) => segment,
-            other => {
-                let is_numbered = || {
-                    numbered_segment(settings, frame).is_some() || Linked::parse(frame).is_some()
-                };
-                tell(Err(if other.is_some() || is_numbered() {
-                    Refused::Unagreed
-                } else if error == SegmentError::Truncated {
-                    Refused::Invalid
-                } else {
-                    Refused::Damaged
-                }));
-                return None;
+            Some(_) => return tell(Err(Refused::Unagreed)),
+            None if numbered_segment(settings, frame).is_some() => {
+                return tell(Err(Refused::Unagreed));
             }
+            None if error == SegmentError::Truncated => return tell(Err(Refused::Invalid)),
+            None => return tell(Err(Refused::Damaged)),
         },
     };
     join(settings, streams, &segment, tell);
-    Some(segment.header)
 }
 
 /// Joins a segment to those of its packet before it.

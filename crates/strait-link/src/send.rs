@@ -6,16 +6,13 @@ use core::ops::Range;
 use strait_core::delay::DelayPart;
 use strait_core::{Instant, Packet};
 use strait_wire::check::Crc32Sum;
-use strait_wire::repair::{LINKED_HEAD_OCTETS, Linked, emit_numbered};
+use strait_wire::repair::emit_numbered;
 use strait_wire::segment::{HEADER_OCTETS, STREAMS, SegmentHeader, emit_segment};
 
 use crate::LinkSettings;
-use crate::repair::frames::{FrameRepairs, Piece};
 
 /// Octets of the check on a segment that isn't its packet's last.
 pub(crate) const CHECK_OCTETS: usize = 2;
-/// Octets of the check on a segment of a frame that has a number.
-const CHECK_OCTETS_WHOLE: usize = 4;
 
 /// A packet that has begun to leave, in a line of the processor's cache.
 #[derive(Debug)]
@@ -154,28 +151,6 @@ impl Segmenter {
         Some((header, way.octets_left()))
     }
 
-    /// The same in a frame, where a segment names the one that it comes after.
-    fn cut_linked(
-        &mut self,
-        stream: usize,
-        payload_max: usize,
-        now: Instant,
-        (number, after): (u16, u16),
-        out: &mut Vec<u8>,
-    ) -> Option<usize> {
-        let way = self.streams[stream].as_mut()?;
-        let (header, payload) = way.next(stream, 0, payload_max);
-        let linked = Linked {
-            header,
-            number,
-            after,
-            payload: &way.bytes()[payload],
-        };
-        linked.emit(out);
-        way.packet.enter(now, DelayPart::Line);
-        Some(way.octets_left())
-    }
-
     /// Takes back what the segment cut last carries behind `kept`, the beginning of its payload.
     pub(crate) fn uncut(&mut self, stream: usize, kept: &[u8], octets: usize) {
         if let Some(way) = &mut self.streams[stream] {
@@ -260,11 +235,6 @@ impl FrameSender {
         self.segmenter.streams[stream].is_some()
     }
 
-    /// Payload octets of the packet under way that are left.
-    pub fn octets_left(&self, stream: usize) -> usize {
-        self.segmenter.octets_left(stream)
-    }
-
     /// Whether a note finds a stream with nothing under way.
     pub fn takes_note(&self) -> bool {
         self.held() < STREAMS
@@ -279,22 +249,6 @@ impl FrameSender {
     /// such.
     pub fn begin(&mut self, stream: usize, packet: Packet, carried: Option<Vec<u8>>) {
         self.segmenter.begin(stream, packet, carried, None);
-    }
-
-    /// The same where its segments have numbers, in a window in which it has this one.
-    pub fn begin_numbered(
-        &mut self,
-        stream: usize,
-        packet: Packet,
-        carried: Option<Vec<u8>>,
-        kept_as: u64,
-    ) {
-        self.segmenter.begin(stream, packet, carried, Some(kept_as));
-    }
-
-    /// Where segments of the packet under way have numbers: its own in their window.
-    pub fn kept_as(&self, stream: usize) -> Option<u64> {
-        self.segmenter.kept_as(stream)
     }
 
     /// The least room in octets in which a segment makes sense.
@@ -329,29 +283,6 @@ impl FrameSender {
         let payload_max = most.min(self.segmenter.payload_max(whole));
         let before = out.len();
         let (_, octets_left) = self.segmenter.cut(stream, payload_max, now, out)?;
-        Some(Progress {
-            octets: out.len() - before,
-            octets_left,
-        })
-    }
-
-    /// The same with a number, of a `piece` of the packet under way.
-    pub fn cut_numbered(
-        &mut self,
-        now: Instant,
-        stream: usize,
-        piece: Piece,
-        room: usize,
-        repairs: &mut FrameRepairs,
-        out: &mut Vec<u8>,
-    ) -> Option<Progress> {
-        let most = room.checked_sub(LINKED_HEAD_OCTETS + CHECK_OCTETS_WHOLE + 1)? + 1;
-        let payload_max = most.min(self.segmenter.payload_max(false));
-        let before = out.len();
-        let numbers = repairs.next(piece);
-        let segmenter = &mut self.segmenter;
-        let octets_left = segmenter.cut_linked(stream, payload_max, now, numbers, out)?;
-        repairs.sent(piece, &out[before..]);
         Some(Progress {
             octets: out.len() - before,
             octets_left,

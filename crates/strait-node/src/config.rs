@@ -650,16 +650,10 @@ impl PortConfig {
         })
     }
 
-    /// When what the line loses is repeated, where it may be: in frames, only if the file says so.
+    /// When what the line loses is repeated, where it may be.
     pub fn repairs(&self) -> Option<When> {
-        let usual = match self.kind.plug() {
-            Plug::Octets => RepairConfig::Errors,
-            _ => RepairConfig::Never,
-        };
-        let can = matches!(self.kind.plug(), Plug::Octets | Plug::Frames)
-            && self.profile.cuts_packets()
-            && self.way_back;
-        match self.repair.unwrap_or(usual) {
+        let can = self.kind.plug() == Plug::Octets && self.profile.cuts_packets() && self.way_back;
+        match self.repair.unwrap_or_default() {
             _ if !can => None,
             RepairConfig::Never => None,
             RepairConfig::Errors => Some(When::Errors),

@@ -494,7 +494,6 @@ impl Built {
             if !loaded.scenario.faults.is_empty() || !self.is_clean(node, port) {
                 self.world.set_repeats(node, port);
             }
-            self.world.doubling.insert((node, port));
         }
         let repeats = |port: &PortConfig| {
             let stations = matches!(port.kind.plug(), Plug::Radio | Plug::Sockets);

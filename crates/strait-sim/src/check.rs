@@ -323,11 +323,7 @@ impl Book<'_> {
                 let to = ends[side.other().index()].node;
                 let way = Way::new(to, config, side);
                 let repeats = self.world.repeats(node, port);
-                let copies = way.copies;
-                let mut way = if repeats { way.repeated() } else { way };
-                if self.world.doubling.contains(&(node, port)) {
-                    way.copies = copies;
-                }
+                let way = if repeats { way.repeated() } else { way };
                 ways.insert((node, port, neighbour), way);
             }
         }

@@ -186,8 +186,6 @@ pub struct World {
     faults: Vec<Fault>,
     /// Ports that repeat what they send until it has come.
     repeating: BTreeSet<(NodeIndex, PortId)>,
-    /// Of these, those by which some goes without a number: a medium may double that.
-    pub(crate) doubling: BTreeSet<(NodeIndex, PortId)>,
     /// Ports whose packets go by stations of others.
     by_stations: Vec<[Attach; 2]>,
     /// Frames of some port go in packets: else no arrival looks for it.
@@ -429,7 +427,6 @@ impl World {
             },
             faults: Vec::new(),
             repeating: BTreeSet::new(),
-            doubling: BTreeSet::new(),
             by_stations: Vec::new(),
             has_envelopes: false,
             scratch: Vec::new(),

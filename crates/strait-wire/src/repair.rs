@@ -1,4 +1,4 @@
-//! Repairs: segments with numbers, and what the ends tell each other of them. On an octet stream:
+//! Repairs on an octet stream: segments with numbers, and what the ends tell each other of them.
 //!
 //! ```text
 //!   numbered segment                                     note, in the place of a packet
@@ -10,15 +10,6 @@
 //! The check of a numbered segment is over all that is ahead of it, and sent inverted: so it is
 //! never taken for a segment without a number, or the other way round. The packet's sum, of 32
 //! bits, is there on a segment that is LAST but not FIRST, as in [`crate::segment`].
-//!
-//! In frames numbers have two octets, in notes as well, and a segment says behind which other one
-//! it is to be handed on, as a distance:
-//!
-//! ```text
-//!   +--------+--------+-------+---------+-----------------------+
-//!   | header | number | after | payload | check of 32, inverted |
-//!   +--------+--------+-------+---------+-----------------------+
-//! ```
 
 use alloc::vec::Vec;
 
@@ -35,94 +26,7 @@ pub const NOTE_OCTETS_MAX: usize = 6 + MAP_BITS / 8;
 /// Octets ahead of a numbered segment's payload: its header and its number.
 pub const HEAD_OCTETS: usize = 2;
 
-/// The most octets of the map in a note of frames: of so many segments one may be on its way.
-pub const WIDE_MAP_OCTETS: usize = 512;
-/// Octets of a segment's number in a frame, and of which one it comes after.
-pub const NUMBER_OCTETS: usize = 4;
-/// The same with the header.
-pub const LINKED_HEAD_OCTETS: usize = 1 + NUMBER_OCTETS;
-
 const SUM_OCTETS: usize = 4;
-
-/// How wide the numbers of a link's notes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Numbers {
-    /// An octet, on octet streams.
-    Octet,
-    /// Two, the low one first, in frames.
-    Wide,
-}
-
-impl Numbers {
-    const fn map_octets_max(self) -> usize {
-        match self {
-            Self::Octet => MAP_BITS / 8,
-            Self::Wide => WIDE_MAP_OCTETS,
-        }
-    }
-
-    fn emit(self, number: u16, out: &mut Vec<u8>) {
-        let [low, high] = number.to_le_bytes();
-        out.push(low);
-        if self == Self::Wide {
-            out.push(high);
-        }
-    }
-
-    /// The first number of `octets`, and what is behind it.
-    const fn parse(self, octets: &[u8]) -> Option<(u16, &[u8])> {
-        match (self, octets) {
-            (Self::Octet, &[low, ref rest @ ..]) => Some((low as u16, rest)),
-            (Self::Wide, &[low, high, ref rest @ ..]) => {
-                Some((u16::from_le_bytes([low, high]), rest))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// A numbered segment of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Linked<'a> {
-    /// Of its sequence nothing is sent.
-    pub header: SegmentHeader,
-    /// Its number.
-    pub number: u16,
-    /// How many numbers before it the segment has that is to be handed on before it; 0 without one.
-    pub after: u16,
-    /// A piece of a packet.
-    pub payload: &'a [u8],
-}
-
-impl<'a> Linked<'a> {
-    /// Appends it as a frame.
-    pub fn emit(&self, out: &mut Vec<u8>) {
-        let from = out.len();
-        out.push(self.header.emit());
-        out.extend_from_slice(&self.number.to_le_bytes());
-        out.extend_from_slice(&self.after.to_le_bytes());
-        out.extend_from_slice(self.payload);
-        let value = !SegmentCheck::Long.over(&out[from..]);
-        SegmentCheck::Long.append(value, out);
-    }
-
-    /// The segment that a frame is, if it is one.
-    #[must_use]
-    pub fn parse(frame: &'a [u8]) -> Option<Self> {
-        let cut = frame.len().checked_sub(SegmentCheck::Long.octets())?;
-        let (checked, tail) = frame.split_at(cut);
-        let &[header, n0, n1, a0, a1, ref payload @ ..] = checked else {
-            return None;
-        };
-        let sound = SegmentCheck::Long.read(tail) == !SegmentCheck::Long.over(checked);
-        sound.then(|| Self {
-            header: SegmentHeader::parse(header),
-            number: u16::from_le_bytes([n0, n1]),
-            after: u16::from_le_bytes([a0, a1]),
-            payload,
-        })
-    }
-}
 
 const WISH: u8 = 0x01;
 const SENT: u8 = 0x02;
@@ -210,7 +114,7 @@ pub struct Note {
     /// The question that this answers, 1 to 3: what came before it is told of. 0 without one.
     pub answers: u8,
     /// Of what it sends: the oldest number that may still come, and the one that is next.
-    pub sent: Option<(u16, u16)>,
+    pub sent: Option<(u8, u8)>,
     /// Of what it receives.
     pub came: Option<Came>,
 }
@@ -219,9 +123,9 @@ pub struct Note {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Came {
     /// All numbers before this one came, or won't.
-    pub base: u16,
+    pub base: u8,
     /// The number that came last.
-    pub last: u16,
+    pub last: u8,
     /// Which of those behind `base` came, the lowest bit of the first octet for the next one.
     pub map: Vec<u8>,
 }
@@ -238,7 +142,7 @@ impl Came {
 
 impl Note {
     /// Appends the note.
-    pub fn emit(&self, numbers: Numbers, out: &mut Vec<u8>) {
+    pub fn emit(&self, out: &mut Vec<u8>) {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = flag(self.wish, WISH)
             | flag(self.sent.is_some(), SENT)
@@ -246,38 +150,35 @@ impl Note {
             | (self.asks & 3) << 4
             | (self.answers & 3) << 6;
         out.extend_from_slice(&[MARK, flags]);
-        let came = self.came.as_ref();
-        let came_numbers = came.map(|came| (came.base, came.last));
-        for (first, second) in self.sent.into_iter().chain(came_numbers) {
-            numbers.emit(first, out);
-            numbers.emit(second, out);
+        if let Some((from, next)) = self.sent {
+            out.extend_from_slice(&[from, next]);
         }
-        if let Some(came) = came {
+        if let Some(came) = &self.came {
+            out.extend_from_slice(&[came.base, came.last]);
             let all = came.map.iter().rposition(|octet| *octet != 0);
-            let octets = all.map_or(0, |last| last + 1);
-            out.extend_from_slice(&came.map[..octets.min(numbers.map_octets_max())]);
+            let octets = all.map_or(0, |last| last + 1).min(MAP_BITS / 8);
+            out.extend_from_slice(&came.map[..octets]);
         }
     }
 
     /// Reads a note, which `octets` hold whole.
     #[must_use]
-    pub fn parse(octets: &[u8], numbers: Numbers) -> Option<Self> {
+    pub fn parse(octets: &[u8]) -> Option<Self> {
         let &[MARK, flags, ref rest @ ..] = octets else {
             return None;
         };
         let mut rest = rest;
-        let mut two = |there: bool| {
-            if !there {
-                return Some(None);
+        let mut two = |there: bool| match rest {
+            _ if !there => Some(None),
+            &[a, b, ref after @ ..] => {
+                rest = after;
+                Some(Some((a, b)))
             }
-            let (first, after) = numbers.parse(rest)?;
-            let (second, after) = numbers.parse(after)?;
-            rest = after;
-            Some(Some((first, second)))
+            _ => None,
         };
         let sent = two(flags & SENT != 0)?;
         let came = two(flags & CAME != 0)?;
-        if rest.len() > numbers.map_octets_max() || came.is_none() && !rest.is_empty() {
+        if rest.len() > MAP_BITS / 8 || came.is_none() && !rest.is_empty() {
             return None;
         }
         Some(Self {
@@ -348,43 +249,6 @@ mod tests {
     }
 
     #[test]
-    fn literal_frames() {
-        let linked = Linked {
-            header: header(true, true, 2, 0),
-            number: 0x0102,
-            after: 3,
-            payload: b"data",
-        };
-        let mut frame = vec![];
-        linked.emit(&mut frame);
-        assert_eq!(frame[..9], *b"\xd0\x02\x01\x03\x00data");
-        let check = !SegmentCheck::Long.over(&frame[..9]);
-        assert_eq!(frame[9..], check.to_le_bytes());
-        assert_eq!(Linked::parse(&frame), Some(linked));
-        assert_eq!(parse_segment(&frame, LONG), Err(SegmentError::BadCheck));
-        for cut in 0..frame.len() {
-            assert_eq!(Linked::parse(&frame[..cut]), None, "{cut}");
-        }
-        frame[3] ^= 1;
-        assert_eq!(Linked::parse(&frame), None);
-        let mut note = vec![];
-        let came = Came {
-            base: 0x0203,
-            last: 0x0201,
-            map: vec![1],
-        };
-        let told = Note {
-            sent: Some((0x0102, 0x0105)),
-            came: Some(came),
-            ..Note::default()
-        };
-        told.emit(Numbers::Wide, &mut note);
-        assert_eq!(note, [MARK, 0x06, 2, 1, 5, 1, 3, 2, 1, 2, 1]);
-        assert_eq!(Note::parse(&note, Numbers::Wide), Some(told));
-        assert_eq!(Note::parse(&note[..9], Numbers::Wide), None);
-    }
-
-    #[test]
     fn too_short_is_refused_at_the_octet() {
         let truncated = Err(SegmentError::Truncated);
         assert_eq!(parse_numbered(&[], LONG), truncated);
@@ -408,7 +272,7 @@ mod tests {
             wish: true,
             ..Note::default()
         };
-        note.emit(Numbers::Octet, &mut out);
+        note.emit(&mut out);
         assert_eq!(out, [MARK, 0x01]);
         out.clear();
         note.asks = 1;
@@ -419,11 +283,9 @@ mod tests {
             last: 10,
             map: vec![0b110, 0],
         });
-        note.emit(Numbers::Octet, &mut out);
+        note.emit(&mut out);
         assert_eq!(out, [MARK, 0x97, 250, 3, 7, 10, 0b110]);
-        let came = Note::parse(&out, Numbers::Octet)
-            .and_then(|note| note.came)
-            .unwrap();
+        let came = Note::parse(&out).and_then(|note| note.came).unwrap();
         let has: Vec<usize> = (0..20).filter(|behind| came.has(*behind)).collect();
         assert_eq!(has, [2, 3]);
     }
@@ -438,14 +300,11 @@ mod tests {
             &[MARK, SENT, 1, 2, 3],
             &[0xf9, 0],
         ] {
-            assert_eq!(Note::parse(octets, Numbers::Octet), None, "{octets:?}");
+            assert_eq!(Note::parse(octets), None, "{octets:?}");
         }
         let longest = [&[MARK, CAME, 1, 1][..], &[1; MAP_BITS / 8]].concat();
-        assert!(Note::parse(&longest, Numbers::Octet).is_some());
-        assert_eq!(
-            Note::parse(&[&longest[..], &[1]].concat(), Numbers::Octet),
-            None
-        );
+        assert!(Note::parse(&longest).is_some());
+        assert_eq!(Note::parse(&[&longest[..], &[1]].concat()), None);
     }
 
     proptest! {
@@ -455,11 +314,10 @@ mod tests {
             if let Ok((_, segment)) = parse_numbered(&bytes, alone) {
                 prop_assert!(segment.payload.len() < bytes.len());
             }
-            if let Some(note) = Note::parse(&bytes, Numbers::Octet) {
+            if let Some(note) = Note::parse(&bytes) {
                 let mut again = vec![];
-                note.emit(Numbers::Octet, &mut again);
-                let read = Note::parse(&again, Numbers::Octet);
-                prop_assert_eq!(read.map(|it| it.sent), Some(note.sent));
+                note.emit(&mut again);
+                prop_assert_eq!(Note::parse(&again).map(|it| it.sent), Some(note.sent));
             }
         }
 

@@ -10,8 +10,6 @@ pub(super) struct Errors {
     on: bool,
     /// Octets since the last error; no more is known before the first.
     since: u64,
-    on_octets: u64,
-    off_octets: u64,
 }
 
 impl Errors {
@@ -27,18 +25,7 @@ impl Errors {
             when,
             on: false,
             since: u64::MAX,
-            on_octets: Self::ON_OCTETS,
-            off_octets: Self::OFF_OCTETS,
         }
-    }
-
-    /// Those of frames, which no noise counts for damaged: one lost of 700 is enough to keep TCP
-    /// from a long fat link.
-    pub(super) const fn of_frames(when: When) -> Self {
-        let mut errors = Self::new(when);
-        errors.on_octets *= 8;
-        errors.off_octets *= 8;
-        errors
     }
 
     /// Whether repairs are wanted.
@@ -49,14 +36,14 @@ impl Errors {
     /// Octets came.
     pub(super) const fn count(&mut self, octets: u64) {
         self.since = self.since.saturating_add(octets);
-        if self.since > self.off_octets {
+        if self.since > Self::OFF_OCTETS {
             self.on = false;
         }
     }
 
     /// Something among them was damaged.
     pub(super) const fn add(&mut self) {
-        self.on |= self.since <= self.on_octets;
+        self.on |= self.since <= Self::ON_OCTETS;
         self.since = 0;
     }
 }

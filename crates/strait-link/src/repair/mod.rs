@@ -7,11 +7,9 @@
 //! missing, else from time to time. When a sender has nothing more to send, it asks, so that the
 //! last of a burst is missed as soon as any other.
 //!
-//! Segments have numbers only as long as the receiver sees errors. In frames ([`frames`]) numbers
-//! are wider, and each segment names the one that it is to be handed on after.
+//! Segments have numbers only as long as the receiver sees errors.
 
 mod errors;
-pub mod frames;
 mod row;
 #[cfg(test)]
 mod tests;
@@ -20,17 +18,17 @@ mod window;
 use alloc::vec::Vec;
 
 use strait_core::{Duration, Instant};
-use strait_wire::repair::{Came, Note, Numbers};
+use strait_wire::repair::Note;
 
-pub use self::row::{Arrivals, RowCounts};
+pub use self::row::RowCounts;
 pub use self::window::{Done, Outcome, WindowCounts};
 
 pub(crate) use self::row::{Arrived, Row};
 pub(crate) use self::window::Window;
 
 use self::errors::Errors;
-use crate::Refused;
 use crate::hbh::RoundTrip;
+use crate::{OctetSender, Receiver, Refused};
 
 /// When repairs are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,52 +49,6 @@ pub struct NoteCounts {
     pub octets: u64,
 }
 
-/// What this end sends with numbers.
-pub trait Outgoing {
-    /// Numbers begin anew. What isn't acknowledged is given up.
-    fn restart(&mut self);
-
-    /// Whether anything is on its way, or has to be told.
-    fn is_open(&self) -> bool;
-
-    /// Whether the receiver has to be told that something isn't sent any more.
-    fn skips(&self) -> bool;
-
-    /// Whether another segment may go.
-    fn has_room(&self) -> bool;
-
-    /// What the next transmission is, in the order of all of them.
-    fn order(&self) -> u64;
-
-    /// The oldest number that may still come, and the next one.
-    fn span(&self) -> (u16, u16);
-
-    /// Takes in what has come. `asked` is what the next transmission was when a question left that
-    /// this answers.
-    fn hear(&mut self, came: &Came, asked: Option<u64>);
-}
-
-/// What this end receives with numbers.
-pub trait Incoming {
-    /// Numbers begin anew.
-    fn restart(&mut self);
-
-    /// What came since this was asked before.
-    fn take_arrivals(&mut self) -> Arrivals;
-
-    /// The first number that is missing, if later ones came.
-    fn first_missing(&self) -> Option<u16>;
-
-    /// What has come.
-    fn came(&self) -> Came;
-
-    /// The sender says which number may still come first, and which is next.
-    fn told(&mut self, sent: (u16, u16), tell: impl FnMut(Result<&[u8], Refused>));
-
-    /// The first missing one isn't waited for any longer.
-    fn skip_first(&mut self, tell: impl FnMut(Result<&[u8], Refused>));
-}
-
 /// A question that hasn't been answered.
 #[derive(Clone, Copy, Debug)]
 struct Question {
@@ -111,7 +63,6 @@ struct Question {
 #[derive(Debug)]
 pub struct Repairs {
     errors: Errors,
-    numbers: Numbers,
     now: Instant,
     /// The time that an octet takes.
     octet: Duration,
@@ -138,7 +89,7 @@ pub struct Repairs {
     urgent: bool,
     told_at: Instant,
     /// Since when the first missing one is missing.
-    gap_since: Option<(u16, Instant)>,
+    gap_since: Option<(u8, Instant)>,
     counts: NoteCounts,
 }
 
@@ -163,13 +114,8 @@ impl Repairs {
 
     /// Nothing is known. `octet` is the time that one takes.
     pub fn new(when: When, octet: Duration) -> Self {
-        Self::of(Numbers::Octet, Errors::new(when), octet)
-    }
-
-    fn of(numbers: Numbers, errors: Errors, octet: Duration) -> Self {
         Self {
-            errors,
-            numbers,
+            errors: Errors::new(when),
             now: Instant::ZERO,
             octet,
             taken: false,
@@ -212,20 +158,15 @@ impl Repairs {
         self.errors.are_on()
     }
 
-    /// How long a question takes to be answered, once that is known.
-    fn trip(&self) -> Option<Duration> {
-        self.trip.mean()
-    }
-
     /// What it has counted.
     pub const fn counts(&self) -> NoteCounts {
         self.counts
     }
 
     /// Either end began anew: numbers begin anew, both ways.
-    pub fn restart(&mut self, sender: &mut impl Outgoing, receiver: &mut impl Incoming) {
-        sender.restart();
-        receiver.restart();
+    pub fn restart(&mut self, sender: &mut OctetSender, receiver: &mut Receiver) {
+        sender.window_mut().restart();
+        receiver.restart_row();
         self.question = None;
         self.wished = false;
         (self.answer, self.untold, self.urgent) = (0, 0, false);
@@ -239,7 +180,7 @@ impl Repairs {
     }
 
     /// Octets came, of which a receiver has been told.
-    pub fn came(&mut self, octets: usize, receiver: &mut impl Incoming) {
+    pub fn came(&mut self, octets: usize, receiver: &mut Receiver) {
         self.errors.count(octets as u64);
         let arrivals = receiver.take_arrivals();
         if arrivals.segments == 0 {
@@ -259,11 +200,6 @@ impl Repairs {
         if !matches!(why, Refused::Damaged | Refused::Invalid) {
             return false;
         }
-        self.lost()
-    }
-
-    /// Something was lost, or damaged. Says whether repairs should be agreed on, and aren't.
-    fn lost(&mut self) -> bool {
         self.errors.add();
         let again = !self.heeded && self.now >= self.wish_told + self.pause(Self::PAUSE_OCTETS);
         self.wish_due |= self.taken && self.errors.are_on() && again;
@@ -273,10 +209,10 @@ impl Repairs {
     /// The first missing segment isn't waited for any longer if it has been for too long.
     pub fn lose_patience(
         &mut self,
-        receiver: &mut impl Incoming,
+        receiver: &mut Receiver,
         tell: impl FnMut(Result<&[u8], Refused>),
     ) {
-        let first = receiver.first_missing();
+        let first = receiver.row().first_missing();
         let Some(first) = first else {
             self.gap_since = None;
             return;
@@ -296,7 +232,7 @@ impl Repairs {
     }
 
     /// When something is to be told of what came.
-    fn tells_at(&self, receiver: &impl Incoming) -> Option<Instant> {
+    fn tells_at(&self, receiver: &Receiver) -> Option<Instant> {
         if self.urgent || self.answer != 0 || self.untold >= Self::UNTOLD_MAX {
             return Some(Instant::ZERO);
         }
@@ -304,12 +240,12 @@ impl Repairs {
         let untold = (self.untold > 0).then_some(untold);
         // What tells of something missing may have been lost.
         let gap = self.told_at + self.pause(Self::GAP_PAUSE_OCTETS);
-        let gap = (self.untold > 0 && receiver.first_missing().is_some()).then_some(gap);
+        let gap = (self.untold > 0 && receiver.row().first_missing().is_some()).then_some(gap);
         untold.into_iter().chain(gap).min()
     }
 
     /// When a question is to be asked, whatever else there is to send.
-    fn asks_at(&self, window: &impl Outgoing) -> Option<Instant> {
+    fn asks_at(&self, window: &Window) -> Option<Instant> {
         if !self.sent || !window.is_open() {
             return None;
         }
@@ -320,52 +256,51 @@ impl Repairs {
     }
 
     /// When a note is to go before anything else.
-    fn due_at(&self, sender: &impl Outgoing, receiver: &impl Incoming) -> Option<Instant> {
+    fn due_at(&self, sender: &OctetSender, receiver: &Receiver) -> Option<Instant> {
         if !self.taken {
             return None;
         }
         let wish = self.wish_due.then_some(Instant::ZERO);
         let tells = self.tells_at(receiver);
-        let asks = self.asks_at(sender);
+        let asks = self.asks_at(sender.window());
         wish.into_iter().chain(tells).chain(asks).min()
     }
 
     /// Whether a note is to go before anything else.
-    pub fn is_due(&self, sender: &impl Outgoing, receiver: &impl Incoming) -> bool {
+    pub fn is_due(&self, sender: &OctetSender, receiver: &Receiver) -> bool {
         self.due_at(sender, receiver)
             .is_some_and(|at| at <= self.now)
     }
 
     /// Whether a question may go while nothing else is to be sent: what left last may be lost.
-    pub fn may_ask(&self, sender: &impl Outgoing) -> bool {
-        // On a long way an answer to one of the questions before would be taken for this one's.
-        let one = self.numbers == Numbers::Wide;
+    pub fn may_ask(&self, sender: &OctetSender) -> bool {
+        let window = sender.window();
         let asked = self
             .question
-            .is_some_and(|question| one || question.order == sender.order());
-        self.sent && self.taken && sender.is_open() && !asked
+            .is_some_and(|question| question.order == window.order());
+        self.sent && self.taken && window.is_open() && !asked
     }
 
     /// When a note becomes due by itself.
-    pub fn wake(&self, sender: &impl Outgoing, receiver: &impl Incoming) -> Option<Instant> {
+    pub fn wake(&self, sender: &OctetSender, receiver: &Receiver) -> Option<Instant> {
         self.due_at(sender, receiver).filter(|at| *at > self.now)
     }
 
     /// What the other end is to be told, if anything is due or may be asked.
-    pub fn note(&mut self, sender: &impl Outgoing, receiver: &impl Incoming) -> Option<Vec<u8>> {
+    pub fn note(&mut self, sender: &OctetSender, receiver: &Receiver) -> Option<Vec<u8>> {
         let due = self.is_due(sender, receiver);
         if !due && !self.may_ask(sender) {
             return None;
         }
         let tells = self.tells_at(receiver).is_some();
-        let asks = self.asks_at(sender);
+        let asks = self.asks_at(sender.window());
         let asks = asks.is_some_and(|at| at <= self.now) || !due;
         let note = Note {
             wish: self.errors.are_on(),
-            asks: if asks { self.ask(sender) } else { 0 },
+            asks: if asks { self.ask(sender.window()) } else { 0 },
             answers: self.answer,
-            sent: asks.then(|| sender.span()),
-            came: tells.then(|| receiver.came()),
+            sent: asks.then(|| sender.window().span()),
+            came: tells.then(|| receiver.row().came()),
         };
         if tells {
             (self.untold, self.urgent, self.answer) = (0, false, 0);
@@ -376,14 +311,14 @@ impl Repairs {
         }
         self.wish_told = self.now;
         let mut octets = Vec::new();
-        note.emit(self.numbers, &mut octets);
+        note.emit(&mut octets);
         self.counts.sent += 1;
         self.counts.octets += octets.len() as u64;
         Some(octets)
     }
 
     /// Asks a question; its number.
-    fn ask(&mut self, window: &impl Outgoing) -> u8 {
+    fn ask(&mut self, window: &Window) -> u8 {
         let most = Self::PATIENCE_MAX.max(self.octet * Self::ROUND_OCTETS);
         let patience = match self.question {
             // The one before may have been lost, or the line is slower than was thought.
@@ -403,11 +338,11 @@ impl Repairs {
     pub fn hear(
         &mut self,
         note: &[u8],
-        sender: &mut impl Outgoing,
-        receiver: &mut impl Incoming,
+        sender: &mut OctetSender,
+        receiver: &mut Receiver,
         tell: impl FnMut(Result<&[u8], Refused>),
     ) -> bool {
-        let Some(note) = Note::parse(note, self.numbers).filter(|_| self.taken) else {
+        let Some(note) = Note::parse(note).filter(|_| self.taken) else {
             return false;
         };
         self.wished = note.wish;
@@ -426,7 +361,7 @@ impl Repairs {
         }
         if let Some(came) = &note.came {
             let asked = answered.map(|question| question.order);
-            sender.hear(came, asked);
+            sender.window_mut().hear(came, asked);
         }
         true
     }

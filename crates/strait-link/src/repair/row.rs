@@ -71,14 +71,6 @@ pub(crate) enum Arrived {
     Needless,
 }
 
-/// What came of segments with numbers since somebody asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrivals {
-    pub(crate) segments: u32,
-    /// Their sender should know soon.
-    pub(crate) urgent: bool,
-}
-
 /// Numbers of one neighbour, in order.
 ///
 /// A segment is handed on when no earlier one of its stream can be missing: its sequence follows
@@ -270,8 +262,8 @@ impl Row {
             }
         }
         Came {
-            base: u16::from(self.base),
-            last: u16::from(self.last),
+            base: self.base,
+            last: self.last,
             map,
         }
     }

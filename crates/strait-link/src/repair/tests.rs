@@ -13,7 +13,7 @@ use strait_wire::repair::{Came, MARK, parse_numbered};
 use strait_wire::segment::{Segment, SegmentCheck, SegmentHeader, emit_segment};
 
 use super::*;
-use crate::{LinkSettings, OctetSender, Receiver};
+use crate::LinkSettings;
 
 const OCTET: Duration = Duration::from_micros(1042);
 /// Its packets go on the stream of the same number.
@@ -369,7 +369,7 @@ fn forged_notes_make_no_segment_go_more_often_than_it_is_worth() {
             ..Note::default()
         };
         let mut octets = Vec::new();
-        note.emit(Numbers::Octet, &mut octets);
+        note.emit(&mut octets);
         let End {
             sender,
             receiver,
@@ -393,7 +393,7 @@ fn what_was_never_sent_is_not_taken_for_acknowledged() {
     let base = 100;
     let (last, map) = (99, vec![0xff; 16]);
     let came = Came { base, last, map };
-    pair.ends[0].sender.hear(&came, None);
+    pair.ends[0].sender.window_mut().hear(&came, None);
     assert_eq!(pair.ends[0].sender.window_counts().0.forged, 1);
     assert_eq!(pair.ends[0].sender.held(), 1);
 }

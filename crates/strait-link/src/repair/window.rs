@@ -256,7 +256,7 @@ impl Window {
     /// Takes in what has come. `asked` is what the next transmission was when a question left that
     /// this answers.
     pub(crate) fn hear(&mut self, came: &Came, asked: Option<u64>) {
-        let ahead = usize::from((came.base as u8).wrapping_sub(self.base));
+        let ahead = usize::from(came.base.wrapping_sub(self.base));
         // Nothing that was sent. The other end's row may have begun otherwise than this one: it has
         // to be told.
         if ahead > self.entries.len() {
@@ -265,7 +265,7 @@ impl Window {
             return;
         }
         let mut newest = asked;
-        let last = usize::from((came.last as u8).wrapping_sub(self.base));
+        let last = usize::from(came.last.wrapping_sub(self.base));
         for (place, entry) in self.entries.iter_mut().enumerate() {
             let has = place < ahead || place > ahead && came.has(place - ahead);
             // What was sent once came by that; of what was sent again, what came last did.
@@ -289,7 +289,7 @@ impl Window {
         self.give_up_worn();
         self.settle();
         // It waits for nothing that was given up before the first entry.
-        let behind = self.base.wrapping_sub(came.base as u8);
+        let behind = self.base.wrapping_sub(came.base);
         self.skips &= (1..128).contains(&behind);
     }
 

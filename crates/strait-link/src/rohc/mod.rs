@@ -187,22 +187,6 @@ struct Cid {
     large: bool,
 }
 
-/// The number of the context that a compressed packet belongs to, where numbers are small ones;
-/// `None` if it isn't one.
-#[must_use]
-pub fn context(packet: &[u8]) -> Option<u8> {
-    match *packet {
-        // Padding.
-        [0xe0, ref rest @ ..] => context(rest),
-        [number @ 0xe1..=0xef, ..] => Some(number & 0x0f),
-        // Feedback ahead of it.
-        [0xf0, octets, ref rest @ ..] => context(rest.get(usize::from(octets)..)?),
-        [code @ 0xf1..=0xf7, ref rest @ ..] => context(rest.get(usize::from(code & 7)..)?),
-        [0xf8..=0xfb | 0xfe | 0xff, ..] | [] => None,
-        _ => Some(0),
-    }
-}
-
 impl Cid {
     /// Appends the first octet of a packet with the number around it: a small one before it, a
     /// large one behind it (RFC 5795 section 5.2.4).

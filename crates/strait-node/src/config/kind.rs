@@ -288,7 +288,7 @@ impl PortKeys {
             KindKey::new("segment", self.segment.is_some(), CUT),
             KindKey::new("check", self.check.is_some(), CUT),
             KindKey::new("check_urgent", self.check_urgent.is_some(), CUT),
-            KindKey::new("repair", self.repair.is_some(), CUT),
+            KindKey::new("repair", self.repair.is_some(), &[Serial]),
             KindKey::new("hbh", self.hbh.is_some(), CUT),
             KindKey::new("payload", payload, CUT),
             KindKey::new("context", !self.context.is_empty(), CUT),

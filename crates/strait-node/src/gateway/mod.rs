@@ -55,7 +55,7 @@ use self::port_set::PortSet;
 use self::services::{Around, Services};
 use self::settling::Settling;
 use crate::answers::Answers;
-use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, Plug, PortConfig, Routing};
+use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing};
 use crate::route::{Hop, Routes, is_of_the_link};
 
 /// The first host side as a way: where goes what came by a link and has no route.
@@ -143,9 +143,7 @@ impl Gateway {
             let lan = Lan::new(config, id, side);
             ports.push(Port::host(id, side, lan, &policy, seed));
         }
-        let mends =
-            |port: &PortConfig| port.kind.plug() == Plug::Frames && port.repairs().is_some();
-        if config.has_hops() || config.ports.iter().any(mends) {
+        if config.has_hops() {
             // Such links hand on at once all that has waited for a lost packet of its flow.
             let queues = ports.iter_mut().map(|port| &mut port.queue);
             queues.for_each(|queue| queue.set_trip_octets(u64::MAX));
@@ -487,8 +485,7 @@ impl Gateway {
             self.take_packet(now, packet, Hop { port, to: from });
         }
         self.ledger.keep_list(arrived);
-        let works = |port: &Port| port.owes_word() || !port.link.is_at_rest();
-        if self.ports.get(port.index()).is_some_and(works) {
+        if self.ports.get(port.index()).is_some_and(Port::owes_word) {
             self.busy.insert(port);
         }
     }

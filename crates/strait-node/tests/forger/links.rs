@@ -80,7 +80,6 @@ pub(crate) const LINKS: &[Link] = &[
     link("adapter line", Serial, MARKED, ADAPTING),
     link("mending line", Serial, SEGMENTS, MENDING),
     link("mending adapter", Serial, MARKED, MENDING_ADAPTER),
-    link("mending frames", Udp, SEGMENTS, MENDING),
     link("adapter frames", Udp, SEGMENTS, ADAPTING),
     link("hbh", Udp, LONG, HBH_PARITY),
     link("hbh, 16 bits", Udp, SHORT, "profile = \"hbh\"\ncheck = 16"),

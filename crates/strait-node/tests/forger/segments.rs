@@ -3,7 +3,7 @@
 use strait_wire::check::{Crc32Sum, crc16};
 use strait_wire::hello::{Checks, Hello, KnownFlows, MARK, NUMBERS_MAX, Remembered};
 use strait_wire::octets::{FLAG, Stuffing, Unstuffer};
-use strait_wire::repair::{Came, Linked, Note, Numbers, emit_numbered, parse_numbered};
+use strait_wire::repair::{Came, Note, emit_numbered, parse_numbered};
 use strait_wire::segment::{SegmentCheck, SegmentHeader, emit_segment};
 use strait_wire::urgent::{Interleaved, Shown, emit_urgent};
 
@@ -140,8 +140,7 @@ pub(crate) fn forge(
             let header = whole(dice);
             segment_long(header, &carried)
         }
-        14 | 15 if stuffed => numbered(dice, &own),
-        14 | 15 => linked(dice, &own),
+        14 | 15 => numbered(dice, &own),
         16 if marks => {
             let mut carried = dice.pick(&packets).unwrap_or_default();
             dice.mutate(&mut carried);
@@ -239,7 +238,7 @@ fn note(dice: &mut Dice) -> Vec<u8> {
     let mut octet = || dice.octet(0);
     let (flags, numbers) = (octet(), [octet(), octet(), octet(), octet()]);
     let map = [octet(), octet(), octet()];
-    let [from, next, base, last] = numbers.map(|number| u16::from(number % 64));
+    let [from, next, base, last] = numbers.map(|number| number % 64);
     let note = Note {
         wish: flags & 1 == 1,
         asks: flags >> 1 & 3,
@@ -252,31 +251,7 @@ fn note(dice: &mut Dice) -> Vec<u8> {
         }),
     };
     let mut out = Vec::new();
-    note.emit([Numbers::Octet, Numbers::Wide][dice.below(2)], &mut out);
-    out
-}
-
-/// A numbered segment of a frame, like one seen, where there is any.
-fn linked(dice: &mut Dice, own: &[Vec<u8>]) -> Vec<u8> {
-    let seen: Vec<Linked<'_>> = own.iter().filter_map(|it| Linked::parse(it)).collect();
-    let other = dice.octets(40);
-    let mut like = Linked {
-        header: whole(dice),
-        number: 0,
-        after: 0,
-        payload: &other,
-    };
-    if !seen.is_empty() {
-        like = seen[dice.below(seen.len())];
-    }
-    match dice.below(4) {
-        0 => like.number = like.number.wrapping_add(u16::from(dice.octet(0)) % 16),
-        1 => like.header = SegmentHeader::parse(dice.octet(0)),
-        2 => like.after = u16::from(dice.octet(0)) % 16,
-        _ => like.payload = &other,
-    }
-    let mut out = Vec::new();
-    like.emit(&mut out);
+    note.emit(&mut out);
     out
 }
 

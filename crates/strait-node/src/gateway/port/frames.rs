@@ -1,7 +1,5 @@
 //! Frames to each neighbour: each takes the next piece of the best packet.
 
-mod repairs;
-
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -9,12 +7,11 @@ use strait_core::fate::Ledger;
 use strait_core::node::{PortState, TxMeta, Want};
 use strait_core::rate::LineRate;
 use strait_core::{
-    ClassId, DropCause, Fate, Instant, NeighbourId, Neighbours, Packet, PortId, Room, Wake,
+    ClassId, DropCause, Fate, Instant, NeighbourId, Neighbours, Packet, PortId, Room,
 };
-use strait_link::{FrameSender, Progress, Receiver};
+use strait_link::{FrameSender, Receiver};
 use strait_qos::{Head, Policy, Scheduler};
 
-use self::repairs::Mending;
 use super::NOTE_CLASS;
 use super::gaps::Fit;
 use super::link::{Frame, Link};
@@ -31,8 +28,6 @@ pub(super) struct Frames {
     others: Box<[(FrameSender, Receiver)]>,
     frame_octets_max: usize,
     segments: Segments,
-    /// What the medium loses is sent again, where both ends do so: a neighbour each.
-    mending: Box<[Mending]>,
 }
 
 impl Frames {
@@ -43,7 +38,6 @@ impl Frames {
             others: (0..config.neighbours.len().max(1)).map(other).collect(),
             frame_octets_max: config.frame_octets_max(),
             segments: Segments::new(id, config, policy, seed),
-            mending: Mending::all(config, policy),
         }
     }
 
@@ -54,7 +48,6 @@ impl Frames {
             sender.set_settings(settings);
             receiver.set_checks(short, urgent);
         }
-        self.adjust_repairs(queue);
     }
 
     pub(super) fn sender(&self, to: NeighbourId) -> Option<&FrameSender> {
@@ -83,15 +76,11 @@ impl Frames {
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
         let Treatment { stream, whole, .. } = *queue.classes.get(head.class.index())?;
-        let frame_max = octets_max;
         let (octets_max, fit) = if whole {
             (octets_max, Fit::Free)
         } else {
             self.fit(queue, starts, head.to, octets_max)?
         };
-        if self.again(head.to, head.class).is_some() {
-            return self.repeat(queue, starts, head, frame_max, out, ledger);
-        }
         if self.sender(head.to)?.under_way(stream).is_none() {
             if self.segments.headers.is_ahead(starts, head.to)
                 && let Some(meta) = self.pull_note(queue, starts, head.to, octets_max, out, ledger)
@@ -101,21 +90,17 @@ impl Frames {
             let packet = queue.take(self, now, head, usize::MAX, ledger)?;
             self.begin(queue, starts, (stream, whole), packet, ledger)?;
         }
-        let progress = self.cut(starts, head, (stream, whole), octets_max, out)?;
+        let sender = self.sender_mut(head.to)?;
+        let progress = sender.cut(starts, stream, whole, octets_max, out)?;
         let left = progress.octets_left as u32;
-        self.set_under_way(queue, head.to, head.class, left as usize);
+        let tree = &mut queue.paths.to_mut(head.to).queue;
+        tree.set_under_way(head.class, head.to, left);
         queue.charge(head.class, head.to, progress.octets as u32);
         let ended = queue.leaves(starts, head.to, progress.octets);
         let (port, to) = (queue.id, head.to);
-        let kept_as = self.sender(to)?.kept_as(stream);
-        if let Some(packet) = self.sender_mut(to)?.finish(ended, stream) {
-            match kept_as {
-                Some(number) => self.keep(to, ended, number, packet),
-                None => {
-                    let bytes = ledger.close(ended, packet, Fate::Forwarded { port, to });
-                    ledger.keep_spare(bytes);
-                }
-            }
+        if let Some(packet) = sender.finish(ended, stream) {
+            let bytes = ledger.close(ended, packet, Fate::Forwarded { port, to });
+            ledger.keep_spare(bytes);
         }
         queue.stats(ledger).frames_out += 1;
         if left > 0 {
@@ -147,32 +132,8 @@ impl Frames {
         });
         let segments = &mut self.segments;
         let carried = segments.carry(queue, starts, leaving, &packet, ledger);
-        if let Some(mending) = self.mending.get_mut(packet.to.index())
-            && let Some(number) = mending.begin(stream, &packet, carried.as_deref())
-        {
-            sender.begin_numbered(stream, packet, carried, number);
-        } else {
-            sender.begin(stream, packet, carried);
-        }
+        sender.begin(stream, packet, carried);
         Some(())
-    }
-
-    /// Cuts the next piece of the packet under way.
-    fn cut(
-        &mut self,
-        starts: Instant,
-        head: Head,
-        (stream, whole): (usize, bool),
-        octets_max: usize,
-        out: &mut Vec<u8>,
-    ) -> Option<Progress> {
-        let (sender, _) = self.others.get_mut(head.to.index())?;
-        let Some(number) = sender.kept_as(stream) else {
-            return sender.cut(starts, stream, whole, octets_max, out);
-        };
-        let mending = self.mending.get_mut(head.to.index())?;
-        let piece = mending.piece(number, stream, head.class);
-        sender.cut_numbered(starts, stream, piece, octets_max, &mut mending.repairs, out)
     }
 
     /// Sends a note in a frame of its own.
@@ -205,40 +166,16 @@ impl Link for Frames {
     }
 
     fn held(&self) -> usize {
-        let begun: usize = self.others.iter().map(|(sender, _)| sender.held()).sum();
-        begun + self.kept()
+        self.others.iter().map(|(sender, _)| sender.held()).sum()
     }
 
     fn abandon(&mut self, _: Instant) -> Vec<Packet> {
         let senders = self.others.iter_mut();
-        let begun = senders.flat_map(|(sender, _)| sender.abandon());
-        let mending = self.mending.iter_mut();
-        begun
-            .chain(mending.flat_map(|it| it.repairs.abandon()))
-            .collect()
+        senders.flat_map(|(sender, _)| sender.abandon()).collect()
     }
 
     fn is_at_rest(&self) -> bool {
-        self.mending.iter().all(Mending::is_at_rest)
-    }
-
-    fn advance(&mut self, now: Instant) {
-        let mending = self.mending.iter_mut();
-        mending.for_each(|it| it.repairs.advance(now));
-    }
-
-    fn wake(&self) -> Option<Wake> {
-        self.repairs_wake()
-    }
-
-    fn expires(&self) -> Option<Instant> {
-        let mending = self.mending.iter();
-        mending.filter_map(|it| it.repairs.expires()).min()
-    }
-
-    fn discard(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) -> bool {
-        self.age(queue, now, ledger);
-        queue.discard(self, now, ledger)
+        true
     }
 
     fn set_up(&mut self, queue: &mut Queue, _: Instant, _: PortState) {
@@ -250,7 +187,6 @@ impl Link for Frames {
         queue.abandon(self, now, DropCause::PortDown, ledger);
         let receivers = self.others.iter_mut();
         receivers.for_each(|(_, receiver)| receiver.reset());
-        self.adjust_repairs(queue);
     }
 
     fn set_neighbour(
@@ -273,7 +209,6 @@ impl Link for Frames {
             });
             receiver.reset();
         }
-        self.abandon_repairs(queue, now, to, ledger);
         self.adjust(queue);
     }
 
@@ -283,14 +218,6 @@ impl Link for Frames {
     }
 
     fn eligible(&self, _: &Queue, to: NeighbourId, class: ClassId, treatment: &Treatment) -> bool {
-        if !self.mending.is_empty() {
-            if self.again(to, class).is_some() {
-                return true;
-            }
-            if self.is_shut(to, treatment.stream) {
-                return false;
-            }
-        }
         // Classes that share a stream have no two packets under way.
         let leaving = self
             .sender(to)
@@ -305,14 +232,12 @@ impl Link for Frames {
 
     fn any_leaving(&self, to: NeighbourId, stream: usize, such: &dyn Fn(&Packet) -> bool) -> bool {
         let leaving = self.sender(to).and_then(|it| it.under_way(stream));
-        let mending = self.mending.get(to.index());
-        leaving.is_some_and(such) || mending.is_some_and(|it| it.repairs.kept().any(such))
+        leaving.is_some_and(such)
     }
 
     fn is_congested(&self, queue: &Queue, to: NeighbourId) -> bool {
         if !queue.paths.are_apart() {
-            let held = |(sender, _): &(FrameSender, Receiver)| sender.held() > 0;
-            return self.others.iter().any(held) || queue.waiting() > 0;
+            return self.held() > 0 || queue.waiting() > 0;
         }
         let under_way = self.sender(to).is_some_and(|sender| sender.held() > 0);
         under_way || queue.paths.to(to).queue.total().packets > 0
@@ -327,9 +252,7 @@ impl Link for Frames {
             self.segments
                 .wants_note(self.note_to(queue, Neighbours::ALL)?)
         };
-        let head = queue.head(self).map(want).or_else(note);
-        head.or_else(|| self.wants_tell(queue))
-            .or_else(|| self.wants_company())
+        queue.head(self).map(want).or_else(note)
     }
 
     fn pull(
@@ -347,9 +270,6 @@ impl Link for Frames {
         let mut some = room.to;
         while let Some(head) = queue.head_to(self, some) {
             let starts = queue.paths.starts(room.starts, head.to);
-            if let Some(to) = self.tells_first(queue, head) {
-                return self.tell(queue, starts, to, octets_max, out, ledger);
-            }
             let meta = self.pull_piece(queue, (now, starts), head, octets_max, out, ledger);
             if meta.is_some() {
                 queue.paths.had_turn(head.to);
@@ -361,27 +281,25 @@ impl Link for Frames {
             }
             some = some.without(head.to);
         }
-        if let Some(to) = self.note_to(queue, some) {
-            let starts = queue.paths.starts(room.starts, to);
-            return self.pull_note(queue, starts, to, octets_max, out, ledger);
-        }
-        if let Some(to) = self.tell_to(queue, some) {
-            let starts = queue.paths.starts(room.starts, to);
-            return self.tell(queue, starts, to, octets_max, out, ledger);
-        }
-        self.accompany(queue, room.starts, octets_max, out, ledger)
+        let to = self.note_to(queue, some)?;
+        let starts = queue.paths.starts(room.starts, to);
+        self.pull_note(queue, starts, to, octets_max, out, ledger)
     }
 
     fn hear(&mut self, queue: &mut Queue, now: Instant, frame: Frame<'_>, ledger: &mut Ledger) {
+        let Self {
+            others, segments, ..
+        } = self;
         let mut intake = Intake::new(false);
-        if !self.take(now, &frame, &mut intake, ledger) {
-            queue.stats(ledger).strangers += 1;
+        match others.get_mut(frame.from.index()) {
+            Some((_, receiver)) => receiver.feed_frame(frame.bytes, |read| {
+                segments.take(now, frame.from, read, &mut intake, ledger);
+            }),
+            None => queue.stats(ledger).strangers += 1,
         }
-        self.take_notes(queue, now, &frame, &mut intake, ledger);
-        if self.segments.taken(queue, now, &frame, &intake, ledger) {
+        if segments.taken(queue, now, &frame, &intake, ledger) {
             self.adjust(queue);
         }
-        self.count_repairs(queue, ledger);
     }
 
     fn segments(&self) -> Option<&Segments> {

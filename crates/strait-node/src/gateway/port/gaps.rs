@@ -64,8 +64,7 @@ impl Frames {
         let Some(flows) = &path.flows else {
             return Some((octets_max, Fit::Free));
         };
-        let longest = self.sender(to)?.segment_octets_max() + self.number_octets(to);
-        let most = octets_max.min(longest);
+        let most = octets_max.min(self.sender(to)?.segment_octets_max());
         let Some((from, _)) = flows.expected(starts) else {
             return Some((most, Fit::Free));
         };

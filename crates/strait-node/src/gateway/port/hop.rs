@@ -17,7 +17,7 @@ use strait_wire::ip::{PacketInfo, TcpFlags, tcp_header};
 
 use super::NOTE_CLASS;
 use super::link::{Arrival, Frame, Link, Outlet, Settles};
-use super::queue::{Queue, Treatment, UNLIMITED_BIT_S, want};
+use super::queue::{Queue, Treatment, want};
 use crate::config::{HopConfig, PortConfig};
 use crate::hop_config::Depths;
 use crate::route::Hop as Way;
@@ -154,10 +154,15 @@ impl Hops {
     fn settle_rates(&mut self, queue: &Queue) {
         for (to, other) in (0..).map(NeighbourId).zip(&mut self.others) {
             let rate_bit_s = queue.rate_to(to).payload_bit_s();
-            let known = Some(rate_bit_s).filter(|rate_bit_s| *rate_bit_s < UNLIMITED_BIT_S);
+            let known = Some(rate_bit_s).filter(|rate_bit_s| *rate_bit_s < Self::UNLIMITED_BIT_S);
             other.hop.set_rate(known);
         }
     }
+
+    /// A port tells of this rate, or a higher one, when nobody has said how fast its line is.
+    const UNLIMITED_BIT_S: u64 = 1_000_000_000;
+    /// Each acknowledgement changes a round trip, and only so many octets change limits.
+    const TRIP_STEP: u64 = 4096;
 
     /// The neighbour that is to get a frame without packet before anything goes to `next`.
     fn control_to(&self, now: Instant, next: Option<NeighbourId>) -> Option<NeighbourId> {
@@ -240,7 +245,7 @@ fn said(packet: &Packet) -> Option<Said> {
 }
 
 /// A number for the flow that a packet belongs to.
-pub(super) fn flow(info: &PacketInfo) -> u32 {
+fn flow(info: &PacketInfo) -> u32 {
     let mut key = Vec::with_capacity(40);
     for address in [info.src, info.dst] {
         match address {
@@ -606,7 +611,7 @@ impl Link for Hops {
     fn stop_depths(&self, from: NeighbourId, out: LineRate) -> Depths {
         let rate_bit_s = out.payload_bit_s();
         let trip = match self.other(from) {
-            Some(other) if rate_bit_s < UNLIMITED_BIT_S => other.hop.trip_octets(rate_bit_s),
+            Some(other) if rate_bit_s < Self::UNLIMITED_BIT_S => other.hop.trip_octets(rate_bit_s),
             _ => 0,
         };
         self.config.stop_depths(trip as u64 / 2)
@@ -618,7 +623,10 @@ impl Link for Hops {
     }
 
     fn set_trip(&self, queue: &mut Queue, trip: Duration) {
-        queue.set_trip(trip);
+        let rate = queue.state.map(|state| state.tx_rate);
+        let known = rate.filter(|rate| rate.payload_bit_s() < Self::UNLIMITED_BIT_S);
+        let octets = known.map_or(0, |rate| rate.octets_in(trip));
+        queue.set_trip_octets(octets.next_multiple_of(Self::TRIP_STEP));
     }
 
     fn is_wide(&self) -> bool {

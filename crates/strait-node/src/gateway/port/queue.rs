@@ -102,11 +102,6 @@ pub(crate) struct Queue {
 /// A rate for the moment before the medium has named its own.
 pub(super) const RATE_UNKNOWN: LineRate = LineRate::new(9600, 8);
 
-/// A port tells of this rate, or a higher one, when nobody has said how fast its line is.
-pub(super) const UNLIMITED_BIT_S: u64 = 1_000_000_000;
-/// Each measurement changes a round trip, and only so many octets change limits.
-const TRIP_STEP: u64 = 4096;
-
 impl Queue {
     /// A host side's. Nothing is narrow behind it: limits are for links.
     pub(super) fn of_host(id: PortId, side: &HostConfig, policy: &Policy, seed: u64) -> Self {
@@ -443,14 +438,6 @@ impl Queue {
             .chain(shaper)
             .chain(rest)
             .min_by_key(|it| it.at)
-    }
-
-    /// Its links, or others before them, have such a round trip.
-    pub(super) fn set_trip(&mut self, trip: Duration) {
-        let rate = self.state.map(|state| state.tx_rate);
-        let known = rate.filter(|rate| rate.payload_bit_s() < UNLIMITED_BIT_S);
-        let octets = known.map_or(0, |rate| rate.octets_in(trip));
-        self.set_trip_octets(octets.next_multiple_of(TRIP_STEP));
     }
 
     /// Its links take so many octets in a round trip, or before them others do: limits of elastic

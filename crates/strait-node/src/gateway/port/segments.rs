@@ -58,20 +58,15 @@ impl Intake {
     }
 }
 
-/// The streams that carry real-time packets, a bit each.
-pub(super) fn real_time_streams(policy: &Policy) -> u8 {
-    let classes = policy.classes().iter().map(Treatment::of);
-    let real_time = classes.filter(|it| it.whole).map(|it| 1 << it.stream);
-    real_time.fold(0, |streams, stream: u8| streams | stream)
-}
-
 /// How a sender cuts, and what a receiver takes, with one neighbour.
 type Cut = (LinkSettings, u8, Option<SegmentCheck>);
 
 impl Segments {
     pub(super) fn new(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
         let incarnation = hash64(seed, &[id.0]) as u32;
-        let real_time = real_time_streams(policy);
+        let real_time = policy.classes().iter().map(Treatment::of);
+        let real_time = real_time.filter(|it| it.whole).map(|it| 1 << it.stream);
+        let real_time = real_time.fold(0, |streams, stream: u8| streams | stream);
         let neighbours = config.neighbours.len().max(1);
         Self {
             headers: Headers::new(config, neighbours, real_time, incarnation),

@@ -234,75 +234,12 @@ fn keys_that_cannot_work_are_refused() {
         let told = complaint(keys);
         assert!(told.contains(part), "{told}");
     }
-    let hf = SERIAL.replace(
+    let udp = SERIAL.replace(
         "kind = \"serial\"\nbaud = 9600",
-        "kind = \"hf\"\naddress = \"1.2.3.4\"\nrepair = \"never\"",
+        "kind = \"udp\"\nrepair = \"never\"",
     );
-    let error = config_text::parse::<NodeConfig>("test.toml", &hf).unwrap_err();
+    let error = config_text::parse::<NodeConfig>("test.toml", &udp).unwrap_err();
     assert!(error.to_string().contains("repair"), "{error}");
-}
-
-/// Two gateways with frames between them, one each millisecond and way, of which one of so many is
-/// lost; packets of two flows and a call, and those that came.
-fn over_frames(keys: [&str; 2], each: usize) -> ([Gateway; 2], Vec<Vec<u8>>) {
-    let kind = "kind = \"udp\"\nrate = \"1 Mbit/s\"\nframe = \"1400 B\"";
-    let text = |keys: &str| SERIAL.replace("kind = \"serial\"\nbaud = 9600", kind) + keys;
-    let mut ends = keys.map(|keys| gateway(&text(keys)));
-    let (mut came, mut frames) = (Vec::new(), 0);
-    for ms in 0..6000_u64 {
-        let now = Instant::from_nanos(ms * 1_000_000);
-        if ms % 10 == 0 && ms < 4000 {
-            let number = (ms / 20) as u8;
-            let flow = 9000 + (ms / 10 % 2) as u16;
-            let [from, to] = [flow, 7].map(|port| SocketAddr::new([10, 2, 0, 2].into(), port));
-            let mut packet = Vec::new();
-            ip::build_udp(from, to, 0, 64, 7, 0, &[number; 1460], &mut packet);
-            ends[0].handle(now, frame(PortId::HOST, &packet));
-        }
-        for from in [0, 1] {
-            if ends[from].wake().is_some_and(|wake| wake.at <= now) {
-                ends[from].handle(now, Input::Timeout);
-            }
-            let sent = pull(&mut ends[from], LINE, now, 1400);
-            frames += usize::from(!sent.is_empty());
-            if !sent.is_empty() && frames % each > 0 {
-                ends[1 - from].handle(now, frame(LINE, &sent));
-            }
-        }
-        came.extend(pull_all(&mut ends[1], PortId::HOST, now));
-        ends.iter().for_each(Gateway::check);
-    }
-    (ends, came)
-}
-
-#[test]
-fn what_frames_lose_comes_as_well_once_it_was_seen() {
-    const REPAIR: &str = "repair = \"errors\"\n";
-    for more in ["", "compression = \"rohc\"\n", "profile = \"adapter\"\n"] {
-        let keys = &*format!("{REPAIR}{more}");
-        let (ends, came) = over_frames([keys; 2], 13);
-        for port in [9000_u16, 9001] {
-            let of_flow = came.iter().filter(|it| it[20..22] == port.to_be_bytes());
-            let numbers: Vec<u8> = of_flow.map(|it| it[40]).collect();
-            assert!(numbers.is_sorted(), "{keys}: {numbers:?}");
-            assert!(
-                numbers.ends_with(&(60..200).collect::<Vec<u8>>()),
-                "{numbers:?}"
-            );
-        }
-        let [a, b] = ends.map(|end| end.stats().ports[1].repairs);
-        assert!(a.sends && b.wishes && a.repeated > 30, "{keys} {a:?}");
-        assert_eq!((a.window_octets, b.held_octets, a.forged), (0, 0, 0));
-    }
-    // In frames both ends have to say so.
-    let without = over_frames([REPAIR, ""], 13);
-    assert!(without.1.len() < 370);
-    // Nothing has a number where nothing is lost.
-    let (ends, came) = over_frames([REPAIR; 2], usize::MAX);
-    assert_eq!(came.len(), 400);
-    for end in ends {
-        assert_eq!(end.stats().ports[1].repairs, Default::default());
-    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ use super::Octets;
 use crate::config::PortConfig;
 use crate::gateway::port::NOTE_CLASS;
 use crate::gateway::port::link::Frame;
-use crate::gateway::port::queue::Queue;
-use crate::gateway::port::segments::{Intake, real_time_streams};
+use crate::gateway::port::queue::{Queue, Treatment};
+use crate::gateway::port::segments::Intake;
 
 /// Repairs of a port that may have them.
 #[derive(Debug)]
@@ -35,10 +35,13 @@ const OCTET_UNKNOWN: Duration = Duration::from_millis(1);
 impl Mending {
     pub(super) fn new(config: &PortConfig, policy: &Policy) -> Option<Self> {
         let when = config.repairs()?;
+        let real_time = policy.classes().iter().map(Treatment::of);
+        let real_time = real_time.filter(|it| it.whole);
+        let real_time = real_time.fold(0, |streams, it| streams | 1 << it.stream);
         let octet = config.line_rate().map(|rate| rate.time_for(1));
         Some(Self {
             repairs: Repairs::new(when, octet.unwrap_or(OCTET_UNKNOWN)),
-            streams: !real_time_streams(policy),
+            streams: !real_time,
             life: 0,
             sends: false,
         })
