@@ -1,6 +1,6 @@
 //! Proof that the pure crates need no `std`.
 //!
-//! Where a bare target is installed, they are built for it: there is no `std` to find. Elsewhere a
+//! Where a bare target is installed, they are checked for it: there is no `std` to find. Elsewhere a
 //! probe crate depends on all of them and brings a panic handler of its own. `std` brings one too,
 //! and no program may have two (E0152): the probe compiles only if nothing below it uses `std`.
 //! A dependency that is named in a manifest only is never loaded, so `tidy` looks for those.
@@ -40,18 +40,19 @@ fn has_core(dir: &Path) -> bool {
     })
 }
 
-/// Builds the pure crates for a bare target, or falls back to the probe.
+/// Checks the pure crates for a bare target, or falls back to the probe.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let Some(target) = bare_target() else {
         return probe(root);
     };
     let pure: Vec<String> = arrows::pure_crates().collect();
-    let mut args = vec!["build", "--lib", "--quiet", "--target", target];
+    // Without code: names are all that is to be resolved.
+    let mut args = vec!["check", "--lib", "--quiet", "--target", target];
     for name in &pure {
         args.extend(["--package", name]);
     }
     cargo(root, &args)?;
-    println!("the pure crates build for {target}");
+    println!("the pure crates compile for {target}");
     Ok(())
 }
 
