@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use strait_channel::{LinkConfig, Side};
+use strait_core::units::BitRate;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_hosts::tls::Profile;
 use strait_hosts::{Host, HostConfig, InstallError};
@@ -59,6 +60,8 @@ pub struct Built {
     pub(crate) traffic: Vec<TrafficConfig>,
     /// Hosts that are the places of link ends, with these.
     carried: BTreeMap<MemberId, Attach>,
+    /// By such a host, the rate at which the port there sends, if it has one.
+    paces: BTreeMap<MemberId, BitRate>,
     /// Machines of gateways that have links of their own.
     machines: BTreeMap<MemberId, NodeIndex>,
     /// Kernels of gateways that have sockets.
@@ -139,10 +142,11 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
         topology,
         traffic: loaded.traffic(variant)?,
         carried: BTreeMap::new(),
+        paces: BTreeMap::new(),
         machines: BTreeMap::new(),
         kernels: BTreeMap::new(),
     };
-    built.place_carried();
+    built.place_carried(loaded, variant)?;
     built.place_machines(loaded);
     built.place_kernels(loaded, variant)?;
     built.set_apart(loaded, variant)?;
@@ -422,13 +426,35 @@ impl Built {
         }
     }
 
-    /// Where the ends of links are whose medium is other gateways.
-    fn place_carried(&mut self) {
+    /// Where the ends of links are whose medium is other gateways, and how fast these send.
+    fn place_carried(&mut self, loaded: &Loaded, variant: &str) -> Result<(), BuildError> {
         for link in &self.topology.links {
             for (end, host) in link.ends.iter().zip(link.over.into_iter().flatten()) {
                 self.carried.insert(host, self.attach(end));
+                let Role::Gateway(index) = self.topology.members[end.member].role else {
+                    continue;
+                };
+                let config = loaded.node_config(variant, &loaded.nodes[index])?;
+                let port = end.port.and_then(|port| port.index().checked_sub(1));
+                let port = port.and_then(|port| config.ports.get(port));
+                let own = |port: &PortConfig| {
+                    let neighbour = port.neighbours.get(end.neighbour.unwrap_or(0));
+                    neighbour.and_then(|it| it.rate).or(port.rate)
+                };
+                if let Some(rate) = port.and_then(own) {
+                    self.paces.insert(host, rate);
+                }
             }
         }
+        Ok(())
+    }
+
+    /// The LAN between a gateway or its switch and a host, which sends no faster than a port does
+    /// that is there.
+    fn lan_to(&self, host: MemberId) -> LinkConfig {
+        let pace =
+            |rate: &BitRate| lan().with(|it| it.reverse.get_or_insert_default().rate = Some(*rate));
+        self.paces.get(&host).map_or_else(lan, pace)
     }
 
     /// Puts the frames of such links into datagrams, and those of ports of kind `ip` into packets.
@@ -585,7 +611,7 @@ impl Built {
                 neighbour: None,
             });
             self.world
-                .join_at(&name, &lan(), [near, far])
+                .join_at(&name, &self.lan_to(host), [near, far])
                 .map_err(error)?;
             return Ok(());
         }
@@ -621,7 +647,7 @@ impl Built {
             });
             let link = format!("{name} {number}");
             self.world
-                .join_at(&link, &lan(), [port(number + 1), far])
+                .join_at(&link, &self.lan_to(*host), [port(number + 1), far])
                 .map_err(error)?;
         }
         Ok(())
@@ -696,7 +722,7 @@ impl Built {
             });
             let link = format!("{name} {number}");
             self.world
-                .join_at(&link, &lan(), [port(number + 1), far])
+                .join_at(&link, &self.lan_to(*host), [port(number + 1), far])
                 .map_err(wrong)?;
         }
         Ok(())

@@ -2,6 +2,7 @@
 #![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
+mod carried;
 mod hop_fairness;
 mod host_sides;
 mod media;
