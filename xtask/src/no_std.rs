@@ -1,9 +1,9 @@
 //! Proof that the pure crates need no `std`.
 //!
-//! Where a bare target is installed, they are checked for it: there is no `std` to find. Elsewhere a
-//! probe crate depends on all of them and brings a panic handler of its own. `std` brings one too,
-//! and no program may have two (E0152): the probe compiles only if nothing below it uses `std`.
-//! A dependency that is named in a manifest only is never loaded, so `tidy` looks for those.
+//! Where a bare target is installed, they are checked for it: there is no `std` to find. Elsewhere
+//! a probe crate depends on all of them and brings a panic handler of its own. `std` brings one
+//! too, and no program may have two (E0152): the probe compiles only if nothing below it uses
+//! `std`. A dependency that is named in a manifest only is never loaded, so `tidy` looks for those.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -16,6 +16,7 @@ use strait_core::time::Duration;
 use strait_core::units::{BitRate, Decibels, Share, Time};
 
 use crate::Side;
+use crate::cell::CellConfig;
 use crate::hf::{HfConfig, KeyedBy};
 
 /// A link file, sorted out.
@@ -45,6 +46,8 @@ pub enum LinkKind {
     Frames,
     /// Blocks of a modem's waveform over a radio channel that several stations share.
     Hf(Box<HfConfig>),
+    /// Frames of stations that share a channel of packets and listen before they send.
+    Cell(Box<CellConfig>),
 }
 
 /// How two sides take turns.
@@ -78,14 +81,14 @@ impl LinkKind {
     pub const fn carries_octets(&self) -> bool {
         match self {
             Self::Serial(_) | Self::Hf(_) => true,
-            Self::Frames => false,
+            Self::Frames | Self::Cell(_) => false,
         }
     }
 
     /// Whether any number of stations share it, not two ends.
     pub const fn is_shared(&self) -> bool {
         match self {
-            Self::Hf(_) => true,
+            Self::Hf(_) | Self::Cell(_) => true,
             Self::Serial(_) | Self::Frames => false,
         }
     }
@@ -99,7 +102,7 @@ impl LinkKind {
     pub const fn framing(&self) -> Option<Framing> {
         match self {
             Self::Serial(framing) => Some(*framing),
-            Self::Frames | Self::Hf(_) => None,
+            Self::Frames | Self::Hf(_) | Self::Cell(_) => None,
         }
     }
 
@@ -108,6 +111,7 @@ impl LinkKind {
             Self::Serial(_) => KindWord::Serial,
             Self::Frames => KindWord::Frames,
             Self::Hf(_) => KindWord::Hf,
+            Self::Cell(_) => KindWord::Cell,
         }
     }
 
@@ -124,6 +128,7 @@ enum KindWord {
     Serial,
     Frames,
     Hf,
+    Cell,
 }
 
 impl keys::KindWord for KindWord {
@@ -134,6 +139,7 @@ impl keys::KindWord for KindWord {
             Self::Serial => "serial",
             Self::Frames => "frames",
             Self::Hf => "hf",
+            Self::Cell => "cell",
         }
     }
 }
@@ -172,6 +178,8 @@ macro_rules! keys_of_directions {
             reverse: Option<Direction>,
             #[serde(default, skip_serializing_if = "Option::is_none")]
             hf: Option<Box<HfConfig>>,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            cell: Option<Box<CellConfig>>,
             ends: Option<Ends>,
         }
 
@@ -185,18 +193,22 @@ macro_rules! keys_of_directions {
             fn from(link: LinkConfig) -> Self {
                 let turns = link.half_duplex.unwrap_or_default();
                 let kind = link.kind.word();
+                let framing = link.kind.framing();
+                let (hf, cell) = match link.kind {
+                    LinkKind::Hf(hf) => (Some(hf), None),
+                    LinkKind::Cell(cell) => (None, Some(cell)),
+                    LinkKind::Serial(_) | LinkKind::Frames => (None, None),
+                };
                 Self {
                     kind,
-                    framing: link.kind.framing(),
+                    framing,
                     $($key: link.both.$key,)*
                     half_duplex: link.half_duplex.is_some(),
                     turnaround: turns.turnaround,
                     turn_max: turns.turn_max,
                     reverse: link.reverse,
-                    hf: match link.kind {
-                        LinkKind::Hf(hf) => Some(hf),
-                        LinkKind::Serial(_) | LinkKind::Frames => None,
-                    },
+                    hf,
+                    cell,
                     ends: link.ends,
                 }
             }
@@ -242,14 +254,15 @@ keys_of_directions! {
 impl LinkKeys {
     fn refuse_misplaced(&self) -> Result<(), KeyError> {
         const TURNS: &str = "is for half_duplex = true";
-        use KindWord::{Frames, Hf, Serial};
+        use KindWord::{Cell, Frames, Hf, Serial};
         keys::refuse_others(
             self.kind,
             [
                 KindKey::new("framing", self.framing.is_some(), &[Serial]),
                 KindKey::new("half_duplex", self.half_duplex, &[Serial, Frames])
-                    .instead("it always is; see `hf.turnaround`"),
+                    .instead("it always is; see `hf.turnaround` where it has one"),
                 KindKey::new("hf", self.hf.is_some(), &[Hf]),
+                KindKey::new("cell", self.cell.is_some(), &[Cell]),
             ],
         )?;
         match (self.turnaround, self.turn_max) {
@@ -263,18 +276,27 @@ impl LinkKeys {
 
 impl Direction {
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<KindWord>; 11] {
-        use KindWord::{Frames, Hf, Serial};
+    fn particular(&self) -> [KindKey<KindWord>; 14] {
+        use KindWord::{Cell, Frames, Hf, Serial};
         let size = self.frame_octets_max.is_some();
         let errors = "octets are lost by `bit_errors`, `snr` or `[[outage]]`";
         [
             KindKey::new("baud", self.baud.is_some(), &[Serial]).instead("write `rate`"),
-            KindKey::new("rate", self.rate.is_some(), &[Frames, Hf]).instead("write `baud`"),
-            KindKey::new("frame_octets_max", size, &[Frames]),
+            KindKey::new("rate", self.rate.is_some(), &[Frames, Hf, Cell]).instead("write `baud`"),
+            KindKey::new("frame_octets_max", size, &[Frames, Cell]),
+            KindKey::new("delay", self.delay.is_some(), &[Serial, Frames, Hf]),
+            KindKey::new(
+                "bit_errors",
+                self.bit_errors.is_some(),
+                &[Serial, Frames, Hf],
+            )
+            .instead("frames are lost by `loss`"),
+            KindKey::new("outage", self.outage.is_some(), &[Serial, Frames, Hf])
+                .instead("stations come and go by `cell.moves`"),
             KindKey::new("jitter", self.jitter.is_some(), &[Frames]),
             KindKey::new("queue", self.queue.is_some(), &[Serial, Frames]),
             KindKey::new("snr", self.snr.is_some(), &[Hf]),
-            KindKey::new("loss", self.loss.is_some(), &[Frames]).instead(errors),
+            KindKey::new("loss", self.loss.is_some(), &[Frames, Cell]).instead(errors),
             KindKey::new("burst_loss", self.burst_loss.is_some(), &[Frames]).instead(errors),
             KindKey::new("duplicate", self.duplicate.is_some(), &[Frames]),
             KindKey::new("reorder", self.reorder.is_some(), &[Frames]),
@@ -297,6 +319,10 @@ impl TryFrom<LinkKeys> for LinkConfig {
             KindWord::Hf => {
                 let why = "needed with kind = \"hf\": write the table [hf], which may be empty";
                 LinkKind::Hf(keys.hf.take().ok_or_else(|| KeyError::new("hf", why))?)
+            }
+            KindWord::Cell => {
+                let why = "needed with kind = \"cell\": write the table [cell] with its `places`";
+                LinkKind::Cell(keys.cell.take().ok_or_else(|| KeyError::new("cell", why))?)
             }
         };
         let link = Self {
@@ -374,6 +400,9 @@ pub struct Ends {
     pub b: String,
 }
 
+/// No frame stays longer in a card: it has been given up before, whatever others send.
+const CARD_TIME_MAX: Duration = Duration::from_secs(600);
+
 impl LinkConfig {
     /// Frames that wait in the emulator before the line, if the link file doesn't say.
     pub const QUEUE: u32 = 50;
@@ -389,6 +418,11 @@ impl LinkConfig {
     pub fn hf(rate_bit_s: u64) -> Self {
         let kind = LinkKind::Hf(Box::default());
         Self::plain(kind).with(|it| it.rate = Some(BitRate(rate_bit_s)))
+    }
+
+    /// A cell whose frames for one station have this rate.
+    pub fn cell(rate_bit_s: u64, cell: CellConfig) -> Self {
+        Self::plain(LinkKind::Cell(Box::new(cell))).with(|it| it.rate = Some(BitRate(rate_bit_s)))
     }
 
     /// A link for frames of up to 1500 octets with nothing wrong with it.
@@ -420,7 +454,7 @@ impl LinkConfig {
     pub fn hf_config(&self) -> Option<&HfConfig> {
         match &self.kind {
             LinkKind::Hf(hf) => Some(hf),
-            LinkKind::Serial(_) | LinkKind::Frames => None,
+            LinkKind::Serial(_) | LinkKind::Frames | LinkKind::Cell(_) => None,
         }
     }
 
@@ -428,7 +462,7 @@ impl LinkConfig {
     pub fn hf_config_mut(&mut self) -> Option<&mut HfConfig> {
         match &mut self.kind {
             LinkKind::Hf(hf) => Some(hf),
-            LinkKind::Serial(_) | LinkKind::Frames => None,
+            LinkKind::Serial(_) | LinkKind::Frames | LinkKind::Cell(_) => None,
         }
     }
 
@@ -468,6 +502,9 @@ impl LinkConfig {
     /// How long octets take to arrive from when they have left at the line's rate, at the least and
     /// at the most, in the direction that `from` sends. (An outage may add to it.)
     pub fn way_delay(&self, from: Side) -> (Duration, Duration) {
+        if let LinkKind::Cell(_) = self.kind {
+            return (Duration::ZERO, CARD_TIME_MAX);
+        }
         let keys = self.direction(from);
         let given = |time: Option<Time>| time.map_or(Duration::ZERO, |time| time.0);
         let delay = given(keys.delay);
@@ -488,7 +525,9 @@ impl LinkConfig {
     pub(crate) fn rate_of(&self, baud: Option<u64>, rate: Option<BitRate>) -> LineRate {
         match &self.kind {
             LinkKind::Serial(framing) => LineRate::new(baud.unwrap_or(0), framing.bits_per_octet()),
-            LinkKind::Frames | LinkKind::Hf(_) => LineRate::new(rate.map_or(0, |rate| rate.0), 8),
+            LinkKind::Frames | LinkKind::Hf(_) | LinkKind::Cell(_) => {
+                LineRate::new(rate.map_or(0, |rate| rate.0), 8)
+            }
         }
     }
 }

@@ -11,6 +11,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod cell;
 pub mod config;
 mod half;
 pub mod hf;

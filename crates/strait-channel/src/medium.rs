@@ -10,6 +10,7 @@ use strait_core::node::{FrameMeta, PortState, Room, TxMeta};
 use strait_core::time::Instant;
 
 use crate::Side;
+use crate::cell::Cell;
 use crate::config::{LinkConfig, LinkKind};
 use crate::hf::{Air, StationStats};
 use crate::line::Line;
@@ -66,6 +67,9 @@ pub trait Medium: fmt::Debug {
     ) -> Result<PathId, KeyError> {
         Err(NOT_SHARED)
     }
+
+    /// What a station's node calls another station, where frames are for one of them.
+    fn introduce(&mut self, _station: StationId, _name: NeighbourId, _other: StationId) {}
 
     /// What a station may send now.
     ///
@@ -134,6 +138,7 @@ impl LinkConfig {
         Ok(match self.kind {
             LinkKind::Serial(_) | LinkKind::Frames => Box::new(Line::new(self, name, seed)?),
             LinkKind::Hf(_) => Box::<Air>::default(),
+            LinkKind::Cell(_) => Box::new(Cell::new(self)?),
         })
     }
 }
@@ -154,6 +159,8 @@ pub struct MediumEvent {
 pub enum Heard {
     /// Octets, bit errors in them, and what the medium knows of them.
     Octets(Vec<u8>, FrameMeta),
+    /// A frame of another station, whom the medium names.
+    Frame(StationId, Vec<u8>),
     /// Another station's transmission is there, or gone.
     Carrier(bool),
     /// All that the station sent has left.

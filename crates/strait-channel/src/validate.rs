@@ -14,8 +14,16 @@ impl LinkConfig {
     /// The first key that is missing, excluded by others or out of range, with its remedy.
     pub fn validate(&self) -> Result<(), KeyError> {
         self.refuse_misplaced()?;
-        if let LinkKind::Hf(hf) = &self.kind {
-            hf.validate(self)?;
+        match &self.kind {
+            LinkKind::Hf(hf) => hf.validate(self)?,
+            LinkKind::Cell(cell) => cell.validate()?,
+            LinkKind::Serial(_) | LinkKind::Frames => {}
+        }
+        if let (LinkKind::Cell(_), Some(_)) = (&self.kind, &self.reverse) {
+            return Err(KeyError::new(
+                "reverse",
+                "all stations of a cell send alike",
+            ));
         }
         for from in Side::BOTH {
             let way = self.direction(from);
@@ -33,6 +41,7 @@ impl LinkConfig {
             LinkKind::Serial(_) => serial(way)?,
             LinkKind::Frames => frames(way)?,
             LinkKind::Hf(_) => hf(way)?,
+            LinkKind::Cell(_) => cell(way)?,
         }
         probabilities(way)?;
         schedule(&self.kind, way)
@@ -68,6 +77,18 @@ fn frames(way: &Direction) -> Result<(), KeyError> {
     require("reorder_delay", share, remedy)?;
     let size = way.frame_octets_max != Some(0);
     require("frame_octets_max", size, "it must be at least 1")
+}
+
+fn cell(way: &Direction) -> Result<(), KeyError> {
+    let speed = "needed: the rate of frames for one station, like rate = \"11 Mbit/s\"";
+    require("rate", way.rate.is_some_and(|rate| rate.0 >= 1000), speed)?;
+    let size = way.frame_octets_max != Some(0);
+    require("frame_octets_max", size, "it must be at least 1")?;
+    require(
+        "change",
+        way.change.is_none(),
+        "a cell keeps its rate: remove it",
+    )
 }
 
 fn hf(way: &Direction) -> Result<(), KeyError> {
@@ -125,7 +146,7 @@ fn speed(kind: &LinkKind, change: &Change) -> Result<(), KeyError> {
             "change.rate",
             (change.baud, change.rate.is_some()),
         ),
-        LinkKind::Frames | LinkKind::Hf(_) => {
+        LinkKind::Frames | LinkKind::Hf(_) | LinkKind::Cell(_) => {
             let rate = change.rate.map(|rate| rate.0.max(1));
             ("change.rate", "change.baud", (rate, change.baud.is_some()))
         }

@@ -29,7 +29,7 @@ use strait_live::signals::{SignalGuard, StopRequests, Stopper};
 use super::data_port::{DataPort, DataPortConfig, Wish};
 use super::end::{EndSpec, EndSpecError};
 use super::net::{NetConfig, NetPath};
-use super::report::{AirCounts, DirectionReport, EmulateReport};
+use super::report::{AirCounts, EmulateReport};
 use super::{BUFFER_OCTETS, EmulateError, report};
 
 /// Octets that wait at a modem that keys when octets come: as many as a UART's driver takes from
@@ -129,20 +129,8 @@ impl AirEmulator {
     /// What happened so far.
     pub fn report(&self) -> EmulateReport {
         let uptime_s = self.clock.now().as_secs_f64();
-        let lone = self.paths.len() == 1;
-        let mut directions = Vec::new();
-        for (path, id) in self.config.paths.iter().zip(&self.paths) {
-            for side in Side::BOTH {
-                let stats = self.air.stats(*id, side);
-                let mut way = DirectionReport::new(&path.link, side, stats, uptime_s);
-                let [from, to] = [side, side.other()].map(|it| path.between[it.index()]);
-                [way.from, way.to] = [from, to].map(|end| self.config.ends[end].0.clone());
-                way.path.clone_from(&path.name);
-                // Of many that a modem hears, nobody knows who sent what its program didn't take.
-                way.undelivered = if lone { self.undelivered[to] } else { 0 };
-                directions.push(way);
-            }
-        }
+        let stats = |path: usize, side| self.air.stats(self.paths[path], side);
+        let directions = report::directions(&self.config, uptime_s, &self.undelivered, stats);
         let modem = |(number, (name, _)): (usize, &(String, EndSpec))| {
             let stats = self.air.station_stats(StationId(number));
             AirCounts {
@@ -325,7 +313,9 @@ impl AirEmulator {
                     self.feed(event.at, index);
                     Ok(true)
                 }
-                Heard::Done { .. } | Heard::Changed | Heard::Neighbour(..) => Ok(true),
+                Heard::Frame(..) | Heard::Done { .. } | Heard::Changed | Heard::Neighbour(..) => {
+                    Ok(true)
+                }
             },
             AirEnd::DataPort(port) => match &event.what {
                 Heard::Octets(octets, _) => Ok(port.tell_octets(now, octets)),
@@ -337,7 +327,9 @@ impl AirEmulator {
                     port.tell_drained(now);
                     Ok(true)
                 }
-                Heard::Done { .. } | Heard::Changed | Heard::Neighbour(..) => Ok(true),
+                Heard::Frame(..) | Heard::Done { .. } | Heard::Changed | Heard::Neighbour(..) => {
+                    Ok(true)
+                }
             },
         };
         if !told.doing(|| self.lost(index))? {

@@ -225,7 +225,11 @@ impl EndSpec {
     pub fn fits(&self, kind: &LinkKind) -> Result<(), EndSpecError> {
         let octets = matches!(self, Self::Pty(_));
         let radio = matches!(self, Self::Modem(_));
+        let kiss = matches!(self, Self::KissPty(_) | Self::KissTcp { .. });
         match kind {
+            LinkKind::Cell(_) if !kiss => Err(EndSpecError(
+                "the stations of a cell are kiss:PATH or kiss:ADDR:PORT".into(),
+            )),
             LinkKind::Serial(_) | LinkKind::Frames if radio => Err(EndSpecError(
                 "modem:ADDR:PORT is for links of kind = \"hf\"".into(),
             )),

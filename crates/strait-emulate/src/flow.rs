@@ -39,7 +39,7 @@ impl Flow {
                     chunks: VecDeque::new(),
                     octets: 0,
                 },
-                LinkKind::Frames | LinkKind::Hf(_) => {
+                LinkKind::Frames | LinkKind::Hf(_) | LinkKind::Cell(_) => {
                     Waiting::Frames(FrameQueue::new(link.queue_frames(from)))
                 }
             },

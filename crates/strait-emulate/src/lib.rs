@@ -6,6 +6,7 @@
 //! one is then late, and the line loses no time.
 
 mod air;
+mod cell;
 mod data_port;
 mod end;
 mod flow;
@@ -30,6 +31,7 @@ use strait_live::poll;
 use strait_live::signals::{SignalGuard, StopRequests, Stopper};
 
 pub use air::AirEmulator;
+pub use cell::CellEmulator;
 pub use end::{EndSpec, EndSpecError, ModemSpec};
 pub use medium::Medium;
 pub use net::{NetConfig, NetPath};

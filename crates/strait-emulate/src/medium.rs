@@ -1,16 +1,22 @@
 //! Any medium that can be emulated.
 
+use strait_channel::LinkKind;
 use strait_live::error::Error;
 use strait_live::signals::SignalGuard;
 
-use super::{AirEmulator, EmulateConfig, EmulateError, EmulateReport, Emulator, NetConfig};
+use super::{
+    AirEmulator, CellEmulator, EmulateConfig, EmulateError, EmulateReport, Emulator, NetConfig,
+    NetPath,
+};
 
-/// A line, or an HF channel.
+/// A line, or a channel that many share.
 pub enum Medium {
     /// A line.
     Line(Box<Emulator>),
     /// An HF channel.
     Air(Box<AirEmulator>),
+    /// A cell of packet radio.
+    Cell(Box<CellEmulator>),
 }
 
 impl Medium {
@@ -26,12 +32,17 @@ impl Medium {
         })
     }
 
-    /// Opens all modems of an HF net. Its time begins now.
+    /// Opens all modems of a net. Its time begins now.
     ///
     /// # Errors
     /// A link or an end can't work, or the host refuses something.
     pub fn open_net(config: NetConfig) -> Result<Self, EmulateError> {
-        Ok(Self::Air(Box::new(AirEmulator::open(config)?)))
+        let cell = |path: &NetPath| matches!(path.link.kind, LinkKind::Cell(_));
+        Ok(if config.paths.iter().any(cell) {
+            Self::Cell(Box::new(CellEmulator::open(config)?))
+        } else {
+            Self::Air(Box::new(AirEmulator::open(config)?))
+        })
     }
 
     /// Lets SIGINT, SIGTERM and SIGHUP end the run.
@@ -42,6 +53,7 @@ impl Medium {
         match self {
             Self::Line(line) => line.stop_on_signals(),
             Self::Air(air) => air.stop_on_signals(),
+            Self::Cell(cell) => cell.stop_on_signals(),
         }
     }
 
@@ -50,6 +62,7 @@ impl Medium {
         match self {
             Self::Line(line) => line.ready_line(),
             Self::Air(air) => air.ready_line(),
+            Self::Cell(cell) => cell.ready_line(),
         }
     }
 
@@ -61,6 +74,7 @@ impl Medium {
         match self {
             Self::Line(line) => line.run(),
             Self::Air(air) => air.run(),
+            Self::Cell(cell) => cell.run(),
         }
     }
 
@@ -69,6 +83,7 @@ impl Medium {
         match self {
             Self::Line(line) => line.report(),
             Self::Air(air) => air.report(),
+            Self::Cell(cell) => cell.report(),
         }
     }
 }

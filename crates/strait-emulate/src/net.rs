@@ -94,8 +94,10 @@ impl NetConfig {
         let link = |name: &String| {
             let link = load_link(files, &folder.join(name))?;
             match link.kind {
-                LinkKind::Hf(_) => Ok(link),
-                _ => Err(wrong(format!("{name}: write a link of kind = \"hf\""))),
+                LinkKind::Hf(_) | LinkKind::Cell(_) => Ok(link),
+                _ => Err(wrong(format!(
+                    "{name}: write a link of kind = \"hf\" or \"cell\""
+                ))),
             }
         };
         if !(2..=ENDS_MAX).contains(&net.end.len()) {

@@ -6,6 +6,8 @@ use serde::Serialize;
 use strait_channel::{ChannelStats, LinkConfig, LossCause, Side};
 use strait_report::table::{Cell, Column, Table};
 
+use super::net::NetConfig;
+
 /// What a link did, in both directions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EmulateReport {
@@ -122,6 +124,29 @@ impl DirectionReport {
             modem: None,
         }
     }
+}
+
+/// What each path of a net did, both ways; `stats` counts by a path's place.
+pub(super) fn directions<'a>(
+    net: &NetConfig,
+    uptime_s: f64,
+    undelivered: &[u64],
+    stats: impl Fn(usize, Side) -> &'a ChannelStats,
+) -> Vec<DirectionReport> {
+    let lone = net.paths.len() == 1;
+    let mut directions = Vec::new();
+    for (number, path) in net.paths.iter().enumerate() {
+        for side in Side::BOTH {
+            let mut way = DirectionReport::new(&path.link, side, stats(number, side), uptime_s);
+            let [from, to] = [side, side.other()].map(|it| path.between[it.index()]);
+            [way.from, way.to] = [from, to].map(|end| net.ends[end].0.clone());
+            way.path.clone_from(&path.name);
+            // Of many that a modem hears, nobody knows who sent what its program didn't take.
+            way.undelivered = if lone { undelivered[to] } else { 0 };
+            directions.push(way);
+        }
+    }
+    directions
 }
 
 /// `a` or `b`.

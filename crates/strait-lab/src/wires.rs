@@ -136,6 +136,13 @@ pub(crate) fn lay(
             link,
             channel: &config.channel,
             addresses: loaded.scenario.links.get(index).and_then(|it| it.addresses),
+            known: [0, 1].map(|side| {
+                let before = loaded.links[..index].iter();
+                config.is_shared()
+                    && before
+                        .flat_map(|other| &other.ends)
+                        .any(|end| *end == config.ends[side])
+            }),
         };
         join(&mut wires, lay_one(stage, topology, nodes, &cable)?);
     }
@@ -144,7 +151,7 @@ pub(crate) fn lay(
 
 /// Adds a link to the others: to those with which it has radios in common, if there are any.
 fn join(wires: &mut Vec<Wire>, wire: Wire) {
-    let radio = |end: &WireEnd| matches!(end, WireEnd::Modem(..));
+    let radio = |end: &WireEnd| matches!(end, WireEnd::Modem(..) | WireEnd::KissTcp(..));
     let shares = |other: &mut Wire| {
         let mut radios = wire.ends.iter().filter(|end| radio(end));
         radios.any(|end| other.ends.contains(end))
@@ -206,6 +213,8 @@ struct Cable<'a> {
     channel: &'a LinkConfig,
     /// Of the interfaces that it is, if it is any.
     addresses: Option<[Prefix; 2]>,
+    /// Whether its ends are stations that links before it have.
+    known: [bool; 2],
 }
 
 fn lay_one(
@@ -252,6 +261,7 @@ fn lay_end(
         link,
         channel,
         addresses,
+        known,
     } = *cable;
     let other = &topology.members[link.ends[1 - side].member].name;
     let end = &link.ends[side];
@@ -304,6 +314,9 @@ fn lay_end(
             Ok(WireEnd::KissPty(path))
         }
         PortKind::Kiss(kiss) => {
+            if let Some(modem) = kiss.modem.modem.filter(|_| known[side]) {
+                return Ok(WireEnd::KissTcp(modem, kiss.modem.notice != Some(true)));
+            }
             let [_, far] = stage.net.join_link(gateway, index, side)?;
             let modem = SocketAddr::new(far, far_port);
             kiss.modem.modem = Some(modem);
@@ -426,6 +439,7 @@ fn attach(neighbours: &mut Vec<NeighbourConfig>, name: &str, address: PortAddres
             name: name.to_owned(),
             address: Some(address),
             hf: None,
+            call: None,
             rate: None,
         }),
     }

@@ -253,6 +253,9 @@ pub struct NeighbourConfig {
     /// HF: the address of its station.
     #[serde(default)]
     pub hf: Option<String>,
+    /// KISS: its AX.25 station.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
     /// UDP, IP: the rate of the way that leads to it alone, in place of the port's `rate`. Each
     /// neighbour of the port has one then, and none waits for another.
     #[serde(default, skip_serializing_if = "Option::is_none")]

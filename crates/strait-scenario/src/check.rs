@@ -299,7 +299,7 @@ fn fits(source: &Source<'_>, link: &Link, node: &str, port: &PortConfig, path: &
     let port_name = format!("port `{node}.{}`", port.name);
     let fits = match &link.channel.kind {
         LinkKind::Serial(_) => port.kind.plug() == Plug::Octets,
-        LinkKind::Frames => port.kind.plug() == Plug::Frames,
+        LinkKind::Frames | LinkKind::Cell(_) => port.kind.plug() == Plug::Frames,
         LinkKind::Hf(_) => keyed_right(source, link, port, &port_name, path)?,
     };
     if !fits {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use strait_channel::{LinkConfig, Side};
+use strait_channel::{LinkConfig, LinkKind, Side};
 use strait_core::units::BitRate;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_hosts::tls::Profile;
@@ -526,7 +526,12 @@ impl Built {
             let always = port.repairs() == Some(When::Always);
             port.profile == LinkProfile::Hbh || stations || always
         };
-        for (node, port) in self.link_ports(loaded, variant, repeats)? {
+        let mut ports = self.link_ports(loaded, variant, repeats)?;
+        // There the medium does.
+        let links = (0..self.world.links().count()).map(|link| self.world.link(LinkIndex(link)));
+        let cells = links.filter(|(_, config)| matches!(config.kind, LinkKind::Cell(_)));
+        ports.extend(cells.flat_map(|(ends, _)| ends.map(|end| (end.node, end.port))));
+        for (node, port) in ports {
             self.world.set_repeats(node, port);
         }
         Ok(())

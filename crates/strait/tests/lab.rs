@@ -728,6 +728,23 @@ fn kiss_radios_of_1200_and_9600_bit_s_carry_pings_and_a_file() {
     }
 }
 
+#[test]
+fn a_cell_of_three_stations_carries_a_call_over_two_hops() {
+    if !can_run("lab cell") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let changes = [
+        ("duration = \"14 s\"", "duration = \"9 s\""),
+        ("stop = \"12 s\"", "stop = \"8 s\""),
+        ("stop = \"11 s\"", "stop = \"7 s\""),
+        ("stop = \"10 s\"", "stop = \"7 s\""),
+    ];
+    let path = shortened(folder.path(), "cell.toml", &changes);
+    let told = lab(folder.path(), &path, &["--only", "voice,ping"]);
+    told.expect_all(&["cell-voice-loss", "cell-voice-p99", "cell-ping-loss"]);
+}
+
 /// Processes with `marker` somewhere in their arguments, and their network namespaces.
 fn running(marker: &str) -> Vec<(u32, String)> {
     let entries = fs::read_dir("/proc").unwrap().flatten();

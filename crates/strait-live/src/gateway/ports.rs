@@ -197,9 +197,9 @@ fn kiss(port: &PortConfig, own: &config::KissPort) -> Result<KissPort, InvalidCo
             None if modem.modem.is_some() => Some(Asks::Queue),
             _ => None,
         },
-        stations: modem.stations().map(|(own, peer)| Ax25 {
+        stations: port.kiss_stations().map(|(own, others)| Ax25 {
             own,
-            peer,
+            others,
             via: modem.repeaters().unwrap_or_default(),
             protocol: match port.profile {
                 LinkProfile::Ip => ax25::IP,

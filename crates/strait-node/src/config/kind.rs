@@ -266,9 +266,11 @@ impl KindWord {
 
 impl PortKeys {
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<KindWord>; 19] {
+    fn particular(&self) -> [KindKey<KindWord>; 21] {
         const CUT: &[KindWord] = &[Serial, Udp, Ip, Kiss];
         let stations = self.neighbours.iter().any(|it| it.hf.is_some());
+        let calls = self.neighbours.iter().any(|it| it.call.is_some());
+        let addresses = self.neighbours.iter().any(|it| it.address.is_some());
         let neighbours = !self.neighbours.is_empty();
         let payload = self.payload != PayloadCompression::default();
         [
@@ -277,8 +279,11 @@ impl PortKeys {
             KindKey::new("framing", self.framing.is_some(), &[Serial, Kiss]),
             KindKey::new("local", self.local.is_some(), &[Udp, Ip]),
             KindKey::new("protocol", self.protocol.is_some(), &[Ip]),
-            KindKey::new("neighbours", neighbours, &[Udp, Ip, Hf, HfClient]),
-            // Stations' addresses in them.
+            KindKey::new("neighbours", neighbours, &[Udp, Ip, Kiss, Hf, HfClient]),
+            // Addresses in them.
+            KindKey::new("neighbours", addresses, &[Udp, Ip, Hf, HfClient])
+                .instead("write each one's `call`"),
+            KindKey::new("neighbours", calls, &[Kiss]),
             KindKey::new("neighbours", stations, &[Hf, HfClient]),
             KindKey::new("rate", self.rate.is_some(), &[Udp, Ip, Kiss, Hf, HfClient]),
             KindKey::new("frame", self.frame.is_some(), &[Udp, Ip, Kiss]),

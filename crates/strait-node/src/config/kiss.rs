@@ -1,7 +1,9 @@
 //! `[port.kiss]` of a node file: a KISS modem and its radio.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -28,19 +30,14 @@ pub struct KissConfig {
     pub notice: Option<bool>,
     /// Our station, for AX.25 frames; they go without header if absent.
     pub own: Option<String>,
-    /// The other end's station.
+    /// The other end's station, if there is one: several are the port's `neighbours`, each with
+    /// its `call`.
     pub peer: Option<String>,
     /// Repeaters that send our frames on, in their order.
     pub via: Vec<String>,
 }
 
 impl KissConfig {
-    /// Both stations, ours first, if they are named and names of such.
-    pub fn stations(&self) -> Option<(Station, Station)> {
-        let station = |name: &Option<String>| name.as_ref()?.parse().ok();
-        Some((station(&self.own)?, station(&self.peer)?))
-    }
-
     /// The repeaters, if all are names of stations and not too many.
     pub fn repeaters(&self) -> Option<Vec<Station>> {
         let via: Option<Vec<Station>> = self.via.iter().map(|name| name.parse().ok()).collect();
@@ -120,6 +117,22 @@ impl PortConfig {
         }
     }
 
+    /// A KISS radio's stations, ours and then the others in the order of the port's neighbours, if
+    /// all are named, names of such, and different ones.
+    pub fn kiss_stations(&self) -> Option<(Station, Vec<Station>)> {
+        let kiss = self.kiss()?;
+        let station = |name: &Option<String>| name.as_ref()?.parse::<Station>().ok();
+        let own = station(&kiss.own)?;
+        let calls = self.neighbours.iter().map(|it| station(&it.call));
+        let others: Vec<Station> = match (&kiss.peer, self.neighbours.is_empty()) {
+            (Some(_), true) => vec![station(&kiss.peer)?],
+            (None, false) => calls.collect::<Option<_>>()?,
+            _ => return None,
+        };
+        let all: BTreeSet<&Station> = others.iter().chain([&own]).collect();
+        (all.len() == others.len() + 1).then_some((own, others))
+    }
+
     /// Whether IPv6 crosses the port: AX.25 has no protocol number for it.
     pub(crate) fn carries_v6(&self) -> bool {
         self.profile != LinkProfile::Ip
@@ -156,7 +169,7 @@ impl PortConfig {
             let message = "needed: the rate on the air, such as \"1200 bit/s\"";
             return Err(invalid(self.place("rate"), message));
         }
-        let named = kiss.own.is_some() || kiss.peer.is_some();
+        let named = kiss.own.is_some() || kiss.peer.is_some() || !self.neighbours.is_empty();
         if self.profile == LinkProfile::Ip {
             self.validate_ip(named)?;
         }
@@ -169,11 +182,13 @@ impl PortConfig {
         if kiss.radio > 15 {
             return Err(invalid(self.place("kiss.radio"), "must be 0 to 15"));
         }
-        if named && kiss.stations().is_none() {
+        if named && self.kiss_stations().is_none() {
             let message = "both are needed, each a call sign of 1 to 6 letters and digits, \
-                           perhaps with -0 to -15: `N0CALL-7`";
+                           perhaps with -0 to -15: `N0CALL-7`; of several other stations, each is \
+                           one of the port's `neighbours` with its own `call`, in place of `peer`";
             return Err(invalid(self.place("kiss.own, kiss.peer"), message));
         }
+        self.validate_neighbours()?;
         if kiss.repeaters().is_none() || !kiss.via.is_empty() && !named {
             let message = "must be call signs such as `N0CALL-7`, eight at most, beside `kiss.own` \
                            and `kiss.peer`";
@@ -234,6 +249,7 @@ impl PortConfig {
 mod tests {
     use alloc::format;
     use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
 
     use crate::config::NodeConfig;
     use crate::config_text;
@@ -334,6 +350,35 @@ mod tests {
             refused.contains("kiss.modem") && refused.contains("`device`"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn several_others_are_neighbours_with_call_signs() {
+        let with = |kiss: &str, others: &str| {
+            let keys = format!("neighbours = [{others}]\n{kiss}\n");
+            node("1200 bit/s", &keys)
+        };
+        let own = "kiss.own = \"A-1\"";
+        let two = "{ name = \"b\", call = \"B-2\" }, { name = \"c\", call = \"C-3\" }";
+        let good = with(own, two).unwrap();
+        let (_, others) = good.ports[0].kiss_stations().unwrap();
+        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+        assert_eq!(others, ["B-2", "C-3"]);
+        for (kiss, others, why) in [
+            ("", two, "kiss.own"),
+            (own, "{ name = \"b\" }", "`call`"),
+            (own, "{ name = \"b\", call = \"A-1\" }", "kiss.own"),
+            (own, "{ name = \"b\", call = \"B-16\" }", "kiss.own"),
+            (
+                "kiss.own = \"A-1\"\nkiss.peer = \"B-2\"",
+                two,
+                "in place of `peer`",
+            ),
+            (own, "{ name = \"b\", address = \"10.0.0.1:1\" }", "`call`"),
+        ] {
+            let error = with(kiss, others).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]

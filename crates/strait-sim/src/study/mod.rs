@@ -15,6 +15,7 @@ mod hf_rate;
 mod hf_wait;
 mod htb;
 mod limits;
+mod manet;
 mod na;
 mod na_local;
 mod na_neighbours;
@@ -226,6 +227,8 @@ studies! {
         "our token buckets against this kernel's, under one policy";
     "leaf", "studies/leaf.toml", grid::GridStudy,
         "the queue inside a class: `fair` beside others, in worlds drawn by chance and in some by name";
+    "manet", "studies/manet.toml", manet::ManetStudy,
+        "a cell of 802.11b with more than it carries, over one hop and two: what precedence does";
     "na", "studies/na.toml", na::NaStudy,
         "calls beside data on a line of 9600 baud, as the profile `adapter` carries them";
     "na-local", "studies/na-local.toml", na_local::LocalStudy,

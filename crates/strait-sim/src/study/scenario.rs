@@ -38,6 +38,11 @@ pub(super) struct Place {
 }
 
 impl Part {
+    /// What the file calls it.
+    pub(super) fn name(&self) -> &str {
+        &self.id
+    }
+
     /// The one of this name.
     ///
     /// # Errors
@@ -174,6 +179,8 @@ files! {
     "lab/hbh-parity.toml"
     "links/frames-7680.toml"
     "links/serial-9600.toml"
+    "manet/one-hop.toml"
+    "manet/two-hop.toml"
     "nodes/adapter-9600-a.toml"
     "nodes/adapter-9600-b.toml"
     "nodes/adapter-frames-a.toml"

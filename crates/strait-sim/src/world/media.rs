@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use strait_channel::hf::StationStats;
 use strait_channel::{Heard, LinkConfig, Medium, MediumEvent, PathId, Side, StationId};
 use strait_core::keys::KeyError;
-use strait_core::node::{DownCause, PortEvent, PortState};
+use strait_core::node::{DownCause, FrameMeta, PortEvent, PortState};
 use strait_core::rate::LineRate;
 use strait_core::{Input, Instant, NeighbourId, PortId, TxMeta};
 
@@ -183,6 +183,8 @@ impl World {
         let [a, b] = stations;
         shared.known.insert((a, b), ends[0].neighbour);
         shared.known.insert((b, a), ends[1].neighbour);
+        shared.medium.introduce(a, ends[0].neighbour, b);
+        shared.medium.introduce(b, ends[1].neighbour, a);
         Ok((number, path))
     }
 
@@ -320,7 +322,27 @@ impl World {
             port,
             neighbour,
         } = self.fabric.media[medium].ports[event.station.0];
+        let called = |other: StationId| {
+            let known = &self.fabric.media[medium].known;
+            known
+                .get(&(event.station, other))
+                .copied()
+                .unwrap_or(neighbour)
+        };
         let event = match event.what {
+            Heard::Frame(from, octets) => {
+                if let Body::Dead { .. } = self.slots[node].body {
+                    self.fabric.missed += 1;
+                }
+                let input = Input::Frame {
+                    port,
+                    from: called(from),
+                    bytes: &octets,
+                    meta: FrameMeta::default(),
+                };
+                self.give(node, input);
+                return self.settle(node);
+            }
             Heard::Octets(octets, meta) => {
                 if let Body::Dead { .. } = self.slots[node].body {
                     self.fabric.missed += 1;
@@ -342,8 +364,7 @@ impl World {
             Heard::Drained => Some(PortEvent::Drained),
             Heard::Changed => self.port_state(node, port).map(PortEvent::Changed),
             Heard::Neighbour(other, there) => {
-                let known = &self.fabric.media[medium].known;
-                let to = known.get(&(event.station, other)).copied();
+                let to = called(other);
                 let (was, is) = (
                     self.slots[node].ports[port.index()].up,
                     self.port_state(node, port).is_some(),
@@ -351,7 +372,7 @@ impl World {
                 if was != is {
                     self.raise(node, port, DownCause::Carrier);
                 }
-                (was && is).then_some(PortEvent::Neighbour(to.unwrap_or(neighbour), there))
+                (was && is).then_some(PortEvent::Neighbour(to, there))
             }
         };
         let Some(event) = event else {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at what it does not expect")]
 
 mod carried;
+mod cells;
 mod hop_fairness;
 mod host_sides;
 mod media;

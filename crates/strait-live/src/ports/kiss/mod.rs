@@ -51,8 +51,8 @@ pub enum Asks {
 pub struct Ax25 {
     /// Ourselves.
     pub own: Station,
-    /// The other end.
-    pub peer: Station,
+    /// The others, by their numbers as neighbours.
+    pub others: Vec<Station>,
     /// Repeaters, in their order, [`REPEATERS_MAX`] at most.
     pub via: Vec<Station>,
     /// What the contents are, such as [`strait_wire::ax25::NO_LAYER_3`].
@@ -88,7 +88,7 @@ pub struct KissPort {
     line: Box<dyn PortIo>,
     reader: KissReader,
     /// Contents that came together and haven't been asked for.
-    came: VecDeque<Vec<u8>>,
+    came: VecDeque<(NeighbourId, Vec<u8>)>,
     pace: Burst,
     tells: Tells,
     /// It has given notice since it was connected to: when it doesn't, it hangs.
@@ -180,7 +180,7 @@ impl KissPort {
     }
 
     /// The frame for the modem, and its octets on the air.
-    fn frame(&mut self, octets: &[u8]) -> u64 {
+    fn frame(&mut self, to: NeighbourId, octets: &[u8]) -> u64 {
         let stations = self.config.stations.as_ref();
         let header = stations.map_or(0, Ax25::octets);
         let mut contents = Vec::with_capacity(octets.len() + header + NUMBER_OCTETS);
@@ -189,11 +189,12 @@ impl KissPort {
             command = Command::Acknowledged;
             contents.extend_from_slice(&self.number.to_be_bytes());
         }
-        match stations {
+        let other = stations.and_then(|it| it.others.get(to.index()));
+        match stations.zip(other) {
             None => contents.extend_from_slice(octets),
-            Some(stations) => {
+            Some((stations, other)) => {
                 let frame = UiFrame {
-                    destination: stations.peer,
+                    destination: *other,
                     source: stations.own,
                     protocol: stations.protocol,
                     contents: octets,
@@ -253,8 +254,8 @@ impl KissPort {
     fn take_frame(&mut self, frame: &KissFrame<'_>) {
         match frame.command {
             Command::Data => match contents(&self.config, frame.contents) {
-                Some(contents) if self.came.len() < CAME_MAX => {
-                    self.came.push_back(contents.to_vec());
+                Some((from, contents)) if self.came.len() < CAME_MAX => {
+                    self.came.push_back((from, contents.to_vec()));
                 }
                 _ => self.counts.strangers += 1,
             },
@@ -367,14 +368,15 @@ fn queue_octets(answer: &[u8]) -> Option<u32> {
         .filter(|_| fits)
 }
 
-/// What a frame carries for us; `None` if it is another's.
-fn contents<'a>(config: &KissConfig, octets: &'a [u8]) -> Option<&'a [u8]> {
+/// What a frame carries for us, and from whom; `None` if it is another's.
+fn contents<'a>(config: &KissConfig, octets: &'a [u8]) -> Option<(NeighbourId, &'a [u8])> {
     let Some(stations) = &config.stations else {
-        return Some(octets);
+        return Some((NeighbourId::PEER, octets));
     };
     let frame = UiFrame::parse(octets)?;
-    let ours = frame.destination == stations.own && frame.source == stations.peer;
-    (ours && frame.protocol == stations.protocol).then_some(frame.contents)
+    let from = stations.others.iter().position(|it| *it == frame.source)?;
+    let ours = frame.destination == stations.own && frame.protocol == stations.protocol;
+    ours.then_some((NeighbourId(from as u16), frame.contents))
 }
 
 impl PortIo for KissPort {
@@ -477,7 +479,7 @@ impl PortIo for KissPort {
     }
 
     fn transmit(&mut self, now: Instant, meta: &TxMeta, octets: &[u8]) -> io::Result<Sent> {
-        let on_air = self.frame(octets);
+        let on_air = self.frame(meta.to, octets);
         if self.scratch.len() > MODEM_OCTETS_MAX {
             self.counts.refused += 1;
             return Ok(Sent::Refused);
@@ -527,15 +529,12 @@ impl PortIo for KissPort {
                 other => return Ok(other),
             }
         }
-        let Some(contents) = self.came.pop_front() else {
+        let Some((from, contents)) = self.came.pop_front() else {
             return Ok(Received::Skipped);
         };
         let octets = contents.len().min(buffer.len());
         buffer[..octets].copy_from_slice(&contents[..octets]);
-        Ok(Received::Frame {
-            from: NeighbourId::PEER,
-            octets,
-        })
+        Ok(Received::Frame { from, octets })
     }
 
     fn has_more(&self) -> bool {

@@ -93,7 +93,7 @@ fn stations((own, peer): (&str, &str), via: &[&str], protocol: u8) -> Ax25 {
     let station = |name: &str| name.parse().unwrap();
     Ax25 {
         own: station(own),
-        peer: station(peer),
+        others: vec![station(peer)],
         via: via.iter().map(|name| station(name)).collect(),
         protocol,
     }
@@ -557,6 +557,36 @@ fn without_notice_the_rate_paces() {
     assert_eq!(port.room(now), Err(Some(next)));
     assert!(port.room(next).is_ok());
     assert!(!port.drained(next) && port.drained(next + AHEAD));
+}
+
+#[test]
+fn each_of_several_stations_is_a_neighbour() {
+    let mut names = stations(("A-1", "B-2"), &[], NO_LAYER_3);
+    names.others.push("C-3".parse().unwrap());
+    let (mut a, to_a) = port_of(None, Some(names));
+    let to = NeighbourId(1);
+    let meta = TxMeta {
+        to,
+        ..TxMeta::to_peer(ClassId(0))
+    };
+    a.transmit(Instant::ZERO, &meta, b"hello").unwrap();
+    let sent = to_a.sent();
+    let (mut c, to_c) = port(false, Some(("C-3", "A-1")));
+    let mut buffer = [0; 600];
+    to_c.0.borrow_mut().1.clone_from(&sent);
+    let heard = c.receive(Instant::ZERO, &mut buffer).unwrap();
+    let from = NeighbourId::PEER;
+    assert_eq!(heard, Received::Frame { from, octets: 5 });
+    send(&mut c, Instant::ZERO, b"to all of you");
+    to_a.0.borrow_mut().1 = to_c.sent();
+    let heard = a.receive(Instant::ZERO, &mut buffer).unwrap();
+    assert_eq!(
+        heard,
+        Received::Frame {
+            from: to,
+            octets: 13
+        }
+    );
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! The keys of a cell: `[cell]` in a link file of `kind = "cell"`.
+
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use strait_core::keys::KeyError;
+use strait_core::time::Duration;
+use strait_core::units::{BitRate, Time};
+
+use crate::validate::require;
+
+/// Stations of IEEE 802.11 on one channel, by the distributed coordination function (clause 10.3 of
+/// IEEE 802.11-2020), with the times of DSSS and long preambles (clause 16) where nothing else is
+/// said.
+///
+/// Lengths are in metres.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CellConfig {
+    /// Where the stations are when the link begins, in their order.
+    pub places: Vec<[f64; 2]>,
+    /// Who goes where, in order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<Move>,
+    /// How far frames are understood.
+    pub reach: f64,
+    /// How far transmissions are noticed, and disturb others; as `reach` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sense: Option<f64>,
+    /// Rate of frames for all, and the least of acknowledgements.
+    pub basic_rate: BitRate,
+    /// Frames that a card takes from its node before it has sent them.
+    pub card: usize,
+    /// How often a frame is sent again that nobody acknowledges.
+    pub retries: u32,
+    /// The shortest contention window, in slots.
+    pub window_min: u32,
+    /// The longest one.
+    pub window_max: u32,
+    /// A slot.
+    pub slot: Time,
+    /// From a frame to its acknowledgement.
+    pub sifs: Time,
+    /// Preamble and header of the physical layer.
+    pub preamble: Time,
+}
+
+/// A station goes straight to another place, at an even speed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Move {
+    /// Which one, by its place in the order, from 0 on.
+    pub station: usize,
+    /// When it sets out, since the link's beginning.
+    pub from: Time,
+    /// When it is there.
+    pub until: Time,
+    /// Where.
+    pub to: [f64; 2],
+}
+
+impl Default for CellConfig {
+    fn default() -> Self {
+        let micros = |us| Time(Duration::from_micros(us));
+        Self {
+            places: Vec::new(),
+            moves: Vec::new(),
+            reach: 250.0,
+            sense: None,
+            basic_rate: BitRate(1_000_000),
+            card: 1,
+            retries: 7,
+            window_min: 31,
+            window_max: 1023,
+            slot: micros(20),
+            sifs: micros(10),
+            preamble: micros(192),
+        }
+    }
+}
+
+impl CellConfig {
+    pub(crate) fn validate(&self) -> Result<(), KeyError> {
+        let places = "needed: where each station is, like places = [[0, 0], [200, 0]] in metres";
+        require("cell.places", self.places.len() >= 2, places)?;
+        let finite = |place: &[f64; 2]| place.iter().all(|it| it.is_finite());
+        let number = "a place is two numbers of metres";
+        require("cell.places", self.places.iter().all(finite), number)?;
+        let range = "it must be above 0";
+        require("cell.reach", self.reach > 0.0, range)?;
+        let sense = self.sense.is_none_or(|sense| sense >= self.reach);
+        require(
+            "cell.sense",
+            sense,
+            "who is understood is noticed: write `reach` or more",
+        )?;
+        require(
+            "cell.basic_rate",
+            self.basic_rate.0 >= 1000,
+            "it must be at least 1 kbit/s",
+        )?;
+        require(
+            "cell.card",
+            (1..=1000).contains(&self.card),
+            "it must be 1 to 1000",
+        )?;
+        require(
+            "cell.retries",
+            self.retries <= 255,
+            "it must be at most 255",
+        )?;
+        let windows = self.window_min >= 1 && self.window_max >= self.window_min;
+        require(
+            "cell.window_max",
+            windows && self.window_max <= 65_535,
+            "windows are 1 to 65535 slots, the longest not below the shortest",
+        )?;
+        let times = [self.slot, self.sifs, self.preamble];
+        let possible = |time: &Time| !time.0.is_zero() && time.0 <= Duration::from_millis(100);
+        require(
+            "cell.slot",
+            times.iter().all(possible),
+            "slot, sifs and preamble are above 0, and at most 100 ms",
+        )?;
+        self.validate_moves()
+    }
+
+    fn validate_moves(&self) -> Result<(), KeyError> {
+        for (index, it) in self.moves.iter().enumerate() {
+            let known = it.station < self.places.len();
+            require(
+                "cell.moves.station",
+                known,
+                "there is no such place in `places`",
+            )?;
+            require(
+                "cell.moves.until",
+                it.until.0 > it.from.0,
+                "it must be after `from`",
+            )?;
+            let finite = it.to.iter().all(|it| it.is_finite());
+            require("cell.moves.to", finite, "a place is two numbers of metres")?;
+            let mut before = self.moves[..index].iter();
+            let over =
+                before.all(|other| other.station != it.station || other.until.0 <= it.from.0);
+            require(
+                "cell.moves.from",
+                over,
+                "a station's moves stand in order and don't overlap",
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Where a station is at a moment since the link's beginning.
+    pub(super) fn place(&self, station: usize, now: Duration) -> [f64; 2] {
+        let mut place = self.places.get(station).copied().unwrap_or_default();
+        for it in self.moves.iter().filter(|it| it.station == station) {
+            if now >= it.until.0 {
+                place = it.to;
+            } else if now > it.from.0 {
+                let whole = (it.until.0 - it.from.0).as_secs_f64();
+                let share = (now - it.from.0).as_secs_f64() / whole;
+                return [0, 1].map(|axis| place[axis] + (it.to[axis] - place[axis]) * share);
+            }
+        }
+        place
+    }
+}

@@ -1,0 +1,126 @@
+//! The study `manet`: a cell of IEEE 802.11b with more traffic than it carries, over one hop and
+//! two, without precedence, under the paper's policy, and under ours.
+
+use serde::Deserialize;
+use strait_core::units::Time;
+use strait_node::config_text::ConfigError;
+use strait_traffic::Traffic;
+
+use super::scenario::{self, Part, Place, run_places};
+use super::shown::{Row, Shapes};
+use super::{Asked, Measured, SetUp, StudyError};
+use crate::run::Run;
+
+/// The file of the study.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ManetStudy {
+    /// Which study the file is of: `manet`.
+    study: String,
+    /// Scenarios at rates of the physical layer.
+    part: Vec<Part>,
+    /// What another simulator gives for the same without precedence.
+    reference: Vec<Reference>,
+    /// Tables and checks.
+    #[serde(default)]
+    shown: Shapes,
+}
+
+/// A result of another simulator.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reference {
+    /// Which part.
+    hops: String,
+    /// Frames for one station.
+    rate: String,
+    /// All flows together, in 1024 bit/s of IP packets.
+    sum: f64,
+    /// Delay of the audio's packets.
+    delay: Time,
+}
+
+/// Octets of the headers of UDP and IPv4.
+const HEADERS: f64 = 28.0;
+/// The paper's K.
+const K: f64 = 1024.0;
+/// The variant that other simulators have.
+const PLAIN: &str = "fifo";
+
+impl ManetStudy {
+    fn row(&self, hops: &str, place: &Place, runs: &[Run]) -> Result<Row, ConfigError> {
+        let sums = sums(place, runs)?;
+        let rate = place.row.word("rate").unwrap_or_default().to_owned();
+        let same = |it: &&Reference| it.hops == hops && it.rate == rate && place.variant == PLAIN;
+        let reference = self.reference.iter().find(same);
+        let error = reference.map(|it| {
+            let errors = sums.iter().map(|sum| (sum / it.sum - 1.0).abs());
+            errors.collect::<Vec<f64>>()
+        });
+        Ok(scenario::with_metrics(place.row.clone(), runs)
+            .with("hops", hops)
+            .with("sum_k", sums)
+            .with("reference_k", reference.map(|it| it.sum))
+            .with("reference_s", reference.map(|it| it.delay.0.as_secs_f64()))
+            .with("error", error))
+    }
+}
+
+/// Of each run, the rate of all flows together.
+fn sums(place: &Place, runs: &[Run]) -> Result<Vec<f64>, ConfigError> {
+    let traffic = place.loaded.traffic(&place.variant)?;
+    let rate = |run: &Run| {
+        let flows = traffic.iter().filter_map(|flow| {
+            let Traffic::Udp { payload_octets, .. } = flow.what else {
+                return None;
+            };
+            let payload = f64::from(payload_octets);
+            let rate = run.metrics.get(&format!("{}.rate_bit_s", flow.name))?;
+            Some(rate * (payload + HEADERS) / payload / K)
+        });
+        flows.sum()
+    };
+    Ok(runs.iter().map(rate).collect())
+}
+
+impl SetUp for ManetStudy {
+    const PARTS: &'static [&'static str] = &["cells"];
+
+    fn shown(&mut self) -> &mut Shapes {
+        &mut self.shown
+    }
+
+    fn inherit(&mut self, usual: Self) {
+        if self.part.is_empty() {
+            self.part = usual.part;
+        }
+    }
+
+    fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
+        let (mut rows, mut hashes) = (Vec::new(), Vec::new());
+        for part in &self.part {
+            let places = part.places()?;
+            let runs = run_places(asked, part.name(), &places)?;
+            hashes.extend(runs.iter().flatten().map(|run| run.hash));
+            for (place, runs) in places.iter().zip(&runs) {
+                rows.push(self.row(part.name(), place, runs)?);
+            }
+        }
+        let mut measured = Measured::of("cells", against_plain(&rows), [1]);
+        measured.fold(hashes);
+        Ok(measured)
+    }
+}
+
+/// The rows with their sums as shares of those of the same without precedence.
+fn against_plain(rows: &[Row]) -> Vec<Row> {
+    let same = |a: &Row, b: &Row| ["hops", "rate"].iter().all(|it| a.word(it) == b.word(it));
+    let plain = |row: &Row| {
+        let mut all = rows.iter().filter(|it| it.word("variant") == Some(PLAIN));
+        all.find(|it| same(it, row))?.median("sum_k")
+    };
+    let share = |row: &Row| Some(row.median("sum_k")? / plain(row)?);
+    rows.iter()
+        .map(|row| row.clone().with("of_plain", share(row)))
+        .collect()
+}

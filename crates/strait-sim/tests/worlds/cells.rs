@@ -1,0 +1,56 @@
+//! Cells of packet radio in whole scenarios.
+
+use std::path::Path;
+
+use strait_core::units::Time;
+use strait_core::{Duration, Instant};
+use strait_scenario::{Loaded, Scenario};
+use strait_sim::{Fault, build, check, run_once};
+
+fn load(name: &str, seconds: u64) -> Loaded {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut loaded = Scenario::load(&folder.join(name)).unwrap();
+    loaded.scenario.duration = Time(Duration::from_secs(seconds));
+    loaded
+}
+
+#[test]
+fn a_call_crosses_a_relay_that_others_flood() {
+    let loaded = load("lab/cell.toml", 14);
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    assert_eq!(run.unexplained, 0);
+    for expected in &loaded.scenario.expectations {
+        let value = run.metrics[&expected.metric];
+        let low = expected.min.is_none_or(|min| value >= min);
+        let high = expected.max.is_none_or(|max| value <= max);
+        assert!(low && high, "{} is {value}", expected.id);
+    }
+}
+
+#[test]
+fn precedence_keeps_a_call_where_a_plain_queue_loses_most_of_it() {
+    let loaded = load("manet/two-hop.toml", 12);
+    let loss = |variant: &str| {
+        let run = run_once(&loaded, variant, 1, false).unwrap();
+        assert_eq!(run.unexplained, 0);
+        run.metrics["audio.loss"]
+    };
+    assert_eq!(loss(Scenario::BASE), 0.0);
+    assert!(loss("fifo") > 0.5);
+}
+
+#[test]
+fn a_relay_that_is_killed_leaves_nothing_unexplained() {
+    let loaded = load("lab/cell.toml", 14);
+    let mut built = build(&loaded, Scenario::BASE, 1).unwrap();
+    let relay = built.node("r").unwrap();
+    let world = built.world_mut();
+    world.keep_fates();
+    world.set_check_every(50);
+    world.plan(Instant::from_secs(5), Fault::Kill(relay));
+    world.plan(Instant::from_secs(7), Fault::Restart(relay));
+    for second in 1..=14 {
+        world.run_until(Instant::from_secs(second));
+        assert_eq!(check::violations(world), [""; 0], "after {second} s");
+    }
+}
