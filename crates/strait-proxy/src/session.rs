@@ -67,7 +67,8 @@ pub struct Settings {
     pub wait: Duration,
     /// Streams that each side may open at a time.
     pub streams_max: usize,
-    /// Octets of all streams that may come before they are read.
+    /// Octets of all streams, of each direction, that may be held here: those that go until they
+    /// have arrived, those that come until they are read. Beyond it each may have as good as none.
     pub octets_max: u64,
 }
 
@@ -159,7 +160,7 @@ impl Session {
 
     /// Opens a stream.
     pub fn open(&mut self, now: Instant, open: Open) -> Result<Key, Fault> {
-        let ours = self.streams.of(true).count();
+        let ours = self.streams.count(true);
         let next = self.next.checked_add(1);
         let Some(next) = next.filter(|_| ours < self.settings.streams_max) else {
             self.stats.refused += 1;
@@ -188,11 +189,11 @@ impl Session {
     }
 
     /// Octets that a stream takes now.
-    pub fn room(&self, key: Key) -> u64 {
-        let stream = self.streams.get(key).filter(|it| it.reset.is_none());
-        stream.map_or(0, |it| {
-            self.settings.hold.saturating_sub(it.outbound.waiting())
-        })
+    pub fn room(&mut self, key: Key) -> u64 {
+        let Settings {
+            hold, octets_max, ..
+        } = self.settings;
+        self.streams.room(key, hold, octets_max)
     }
 
     /// Sends octets on a stream, whether or not there is room for them.
@@ -584,10 +585,10 @@ impl Session {
         if !self.openings.take(n) || self.streams.get(key).is_some() {
             return;
         }
-        let theirs = || self.streams.of(false);
-        let half = theirs().filter(|(_, it)| !it.accepted && it.reset.is_none());
+        let half = self.streams.of(false);
+        let half = half.filter(|(_, it)| !it.accepted && it.reset.is_none());
         let stream = Stream::new(now, open, FIRST_CREDIT);
-        if half.count() >= HALF_OPEN_MAX || theirs().count() >= self.settings.streams_max {
+        if half.count() >= HALF_OPEN_MAX || self.streams.count(false) >= self.settings.streams_max {
             self.stats.refused += 1;
             return self.streams.add_refused(key, stream, TRY_AGAIN);
         }

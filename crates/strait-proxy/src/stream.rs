@@ -61,6 +61,16 @@ pub(crate) struct Piece {
     pub(crate) end: bool,
 }
 
+/// Memory that an empty buffer keeps at most.
+const SPARE_OCTETS: usize = 4096;
+
+/// Gives memory back that a buffer had when it was much fuller.
+fn give_back(buffer: &mut VecDeque<u8>) {
+    if buffer.capacity() > SPARE_OCTETS.max(4 * buffer.len()) {
+        buffer.shrink_to(2 * buffer.len());
+    }
+}
+
 /// The direction that goes.
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
@@ -165,6 +175,7 @@ impl Outbound {
         self.acked.pop_first();
         let freed = to - self.base;
         self.buffer.drain(..freed as usize);
+        give_back(&mut self.buffer);
         self.base = to;
         freed
     }
@@ -266,6 +277,7 @@ impl Inbound {
     pub(crate) fn read(&mut self, octets_max: usize) -> Vec<u8> {
         let count = self.ready().min(octets_max);
         let octets: Vec<u8> = self.buffer.drain(..count).collect();
+        give_back(&mut self.buffer);
         self.have.remove(self.read, self.read + count as u64);
         self.read += count as u64;
         self.held -= count as u64;

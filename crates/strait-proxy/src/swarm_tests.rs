@@ -11,6 +11,7 @@ use strait_core::chance::Stream as Chance;
 
 use super::*;
 use crate::codec::Ends;
+use crate::table::LEAST_OUT_OCTETS;
 
 const RUNS: u64 = 20;
 /// Scenarios go wrong for so long, in steps of 10 ms; then all has to end in so many.
@@ -331,6 +332,8 @@ fn streams_are_whole_or_end_with_an_error_whatever_goes_wrong() {
             .count();
         ended += swarm.fates.len();
         most = most.max(swarm.octets_most);
+        let least = (SETTINGS.streams_max as u64 * 3) * (FIRST_CREDIT + LEAST_OUT_OCTETS);
+        assert!(most <= 2 * SETTINGS.octets_max + least, "{most} octets");
     }
     println!("{whole} of {ended} ends whole, {most} octets held at most");
     // Many go well in spite of all.

@@ -14,6 +14,13 @@ use crate::stream::{Stream, Word};
 /// What may come of a stream before anybody says a word, and when too much of others waits.
 pub(crate) const FIRST_CREDIT: u64 = 16 * 1024;
 
+/// Of what is left for all, the part that one stream may have of each direction. A stream that has
+/// much stops before others, and something is left for those that begin.
+const SHARE_OUT: u64 = 2;
+const SHARE_IN: u64 = 8;
+/// What a stream may have to send, however much others have.
+pub(crate) const LEAST_OUT_OCTETS: u64 = 1024;
+
 /// A stream that had fewer octets may be a short one, and one that had so few has as good as none.
 const SHORT_OCTETS: u64 = 16 * 1024;
 const LEAST_OCTETS: u64 = 1024;
@@ -24,10 +31,14 @@ const EPOCH: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) all: BTreeMap<Key, Stream>,
+    /// Of these, how many we opened.
+    ours: usize,
     /// Octets that may come, of all of them.
     granted: u64,
+    /// Octets of all of them that go, until they have arrived.
+    leaving: u64,
     books: StreamLedger,
-    /// How often one got no more credit, as too much waited to be read.
+    /// How often one was stopped, as others have too much.
     starved: u64,
 }
 
@@ -42,6 +53,15 @@ impl Table {
 
     pub(crate) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// How many one side opened.
+    pub(crate) fn count(&self, ours: bool) -> usize {
+        if ours {
+            self.ours
+        } else {
+            self.all.len() - self.ours
+        }
     }
 
     pub(crate) fn keys(&self) -> Vec<Key> {
@@ -69,6 +89,7 @@ impl Table {
     pub(crate) fn add(&mut self, key: Key, stream: Stream) {
         self.books.opened += 1;
         self.granted += stream.inbound.granted();
+        self.ours += usize::from(key.ours);
         self.all.insert(key, stream);
     }
 
@@ -102,6 +123,7 @@ impl Table {
             (stream.attained, stream.began) = (0, now);
         }
         stream.outbound.write(octets);
+        self.leaving += octets.len() as u64;
         self.books.taken += octets.len() as u64;
     }
 
@@ -125,22 +147,33 @@ impl Table {
         fresh.is_some()
     }
 
-    /// Lets more of a stream come, if much may come and little does. As soon as `octets_max` of all
-    /// are reached each has little, and is never without: nobody would ask again for who waits.
+    /// Octets that a stream takes now, if `hold` may wait of it and `octets_max` be held of all.
+    pub(crate) fn room(&mut self, key: Key, hold: u64, octets_max: u64) -> u64 {
+        let share = octets_max.saturating_sub(self.leaving) / SHARE_OUT;
+        let Some(stream) = self.all.get(&key).filter(|it| it.reset.is_none()) else {
+            return 0;
+        };
+        let most = share.max(LEAST_OUT_OCTETS);
+        let shared = most.saturating_sub(stream.outbound.held());
+        let own = hold.saturating_sub(stream.outbound.waiting());
+        self.starved += u64::from(shared == 0 && own > 0);
+        own.min(shared)
+    }
+
+    /// Lets more of a stream come, if much may come and little does. However much others have, it
+    /// is never without: nobody would ask again for who waits.
     pub(crate) fn extend(&mut self, key: Key, window: u64, octets_max: u64) {
-        let Some(stream) = self.all.get_mut(&key) else {
+        let stream = self.all.get_mut(&key);
+        let Some(stream) = stream.filter(|it| it.reset.is_none()) else {
             return;
         };
         let inbound = &mut stream.inbound;
-        let more = |window: u64| window.saturating_sub(inbound.granted());
-        let tight = self.granted + more(window) > octets_max;
-        let window = if tight {
-            window.min(FIRST_CREDIT)
-        } else {
-            window
-        };
-        let more = more(window);
-        if more * 4 < window || inbound.has_end() || stream.reset.is_some() {
+        let others = self.granted - inbound.granted();
+        let share = (octets_max.saturating_sub(others) / SHARE_IN).max(FIRST_CREDIT);
+        let tight = share < window && share == FIRST_CREDIT;
+        let window = window.min(share);
+        let more = window.saturating_sub(inbound.granted());
+        if more * 4 < window || inbound.has_end() {
             return;
         }
         self.starved += u64::from(tight);
@@ -222,7 +255,9 @@ impl Table {
             }
             Said::Reset(_) => stream.resetting.arrive(),
             Said::Data(_, piece) if stream.reset.is_none() => {
-                self.books.delivered += stream.outbound.arrive(piece);
+                let freed = stream.outbound.arrive(piece);
+                self.leaving -= freed;
+                self.books.delivered += freed;
                 ready = Some(key);
             }
             Said::Data(..) | Said::Credit(..) => {}
@@ -261,6 +296,7 @@ impl Table {
         }
         self.books.reset(cause, stream.held());
         self.granted -= stream.inbound.granted();
+        self.leaving -= stream.outbound.held();
         stream.end(error, tell);
         true
     }
@@ -275,6 +311,7 @@ impl Table {
             self.granted -= stream.inbound.granted();
         }
         self.all.remove(&key);
+        self.ours -= usize::from(key.ours);
     }
 
     /// Asserts that each octet taken is delivered, held or lost by a reset, and that limits hold.
@@ -282,9 +319,13 @@ impl Table {
         let held = self.all.values().map(Stream::held).sum();
         let open = self.all.values().filter(|it| it.reset.is_none());
         let granted: u64 = open.clone().map(|it| it.inbound.granted()).sum();
+        let ours = self.of(true).count();
+        assert_eq!(ours, self.ours, "streams aren't as many as were opened");
+        let leaving: u64 = open.clone().map(|it| it.outbound.held()).sum();
         let books = &self.books;
         let right = books.balanced(open.count() as u64, held);
         assert!(right, "octets are lost, or twice: {books:?}, {held} held");
         assert_eq!(granted, self.granted, "credit isn't what was given");
+        assert_eq!(leaving, self.leaving, "what goes isn't what was written");
     }
 }

@@ -83,7 +83,9 @@ described! {
         early: u64 = stats.early => counter("proxy_early");
         /// Streams not opened, as there were as many as there may be
         full: u64 = stats.sessions.refused => counter("proxy_full");
-        /// How often a stream got no more credit, as too much waited to be read
+        /// Octets of all streams that may wait, of each direction
+        memory_octets: u64 = stats.octets_max => gauge("proxy_memory_octets");
+        /// How often a stream was stopped, as others have too much waiting
         starved: u64 = stats.sessions.starved => counter("proxy_starved");
         /// Datagrams with items taken in
         datagrams_in: u64 = stats.sessions.datagrams_in

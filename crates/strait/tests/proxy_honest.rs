@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
+
+#[path = "proxy_honest/kills.rs"]
+mod kills;
 
 const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
 const SERVER: &str = include_str!("proxy_honest/server.py");
@@ -54,10 +57,17 @@ for family, to in ((socket.AF_INET, '10.2.0.2'), (socket.AF_INET6, 'fd00:2::2'))
 /// A process that is ended with the test, whatever happens.
 struct Running(Child);
 
-impl Drop for Running {
-    fn drop(&mut self) {
+impl Running {
+    /// Kills it.
+    fn end(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -137,70 +147,121 @@ fn outcomes(client: &Host, script: &Path) -> Outcomes {
     serde_json::from_str(&text).unwrap()
 }
 
-#[test]
-fn clients_see_what_they_would_see_without_proxies() {
-    let has = |program: &str| Command::new(program).arg("-V").output().is_ok();
-    let programs = ["nft", "ip", "curl", "python3"];
-    if fs::metadata("/proc/self").unwrap().uid() != 0 || !programs.into_iter().all(has) {
-        eprintln!("proxy honest: skipped, this needs root, `nft`, `ip`, `curl` and `python3`");
-        return;
+/// Two gateways with proxies and a host behind each.
+struct World {
+    folder: tempfile::TempDir,
+    /// The client, its gateway, the server's, and the server.
+    hosts: [Host; 4],
+    gateways: [Running; 2],
+}
+
+impl World {
+    /// `None`, with a word about it, where this can't be.
+    fn new() -> Option<Self> {
+        let has = |program: &str| Command::new(program).arg("-V").output().is_ok();
+        let programs = ["nft", "ip", "curl", "python3"];
+        if fs::metadata("/proc/self").unwrap().uid() != 0 || !programs.into_iter().all(has) {
+            eprintln!("proxies: skipped, this needs root, `nft`, `ip`, `curl` and `python3`");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = [(); 4].map(|()| Host::new());
+        let [ha, a, b, hb] = &hosts;
+        a.cable(ha, ["lan", "eth0"], "1", [1, 2]);
+        b.cable(hb, ["lan", "eth0"], "2", [1, 2]);
+        a.cable(b, ["wan", "wan"], "8", [1, 2]);
+        for (host, net) in [(ha, 1), (hb, 2)] {
+            host.run(&format!(
+                "ip route add default via 10.{net}.0.1; ip route add default via fd00:{net}::1"
+            ));
+        }
+        let gateways = [(a, 1), (b, 2)].map(|(host, own)| {
+            host.run("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+            let file = folder.path().join(format!("{own}.toml"));
+            fs::write(&file, node(folder.path(), own)).unwrap();
+            run(host, &file)
+        });
+        Some(Self {
+            folder,
+            hosts,
+            gateways,
+        })
     }
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let (server, client) = (path("server.py"), path("client.py"));
-    fs::write(&server, SERVER).unwrap();
-    fs::write(&client, CLIENT).unwrap();
-    let [ha, a, b, hb] = [(); 4].map(|()| Host::new());
-    a.cable(&ha, ["lan", "eth0"], "1", [1, 2]);
-    b.cable(&hb, ["lan", "eth0"], "2", [1, 2]);
-    a.cable(&b, ["wan", "wan"], "8", [1, 2]);
-    for (host, net) in [(&ha, 1), (&hb, 2)] {
-        host.run(&format!(
-            "ip route add default via 10.{net}.0.1; ip route add default via fd00:{net}::1"
-        ));
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
-    hb.run("ip addr add 10.2.0.3/24 dev eth0; ip addr add fd00:2::3/64 dev eth0 nodad");
-    hb.run(FAULTS);
-    let mut running = Vec::new();
-    for (host, own) in [(&a, 1), (&b, 2)] {
-        host.run("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
-        let file = path(&format!("{own}.toml"));
-        fs::write(&file, node(folder.path(), own)).unwrap();
-        running.push(host.start(&format!("{STRAIT} run {}", file.display()), Stdio::null()));
+
+    /// Starts the server's program, and waits until it is ready.
+    fn serve(&self, text: &str) -> Running {
+        let script = self.path("server.py");
+        fs::write(&script, text).unwrap();
+        let command = format!("python3 {}", script.display());
+        let mut server = self.hosts[3].start(&command, Stdio::piped());
+        let mut ready = [0; 6];
+        let out = server.0.stdout.as_mut().unwrap();
+        out.read_exact(&mut ready).unwrap();
+        server
     }
-    let mut servers = hb.start(&format!("python3 {}", server.display()), Stdio::piped());
-    let mut ready = [0; 6];
-    servers
-        .0
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut ready)
-        .unwrap();
-    let rules = |host: &Host, own: u8| {
-        let file = path(&format!("{own}.toml"));
-        host.run(&format!("{STRAIT} proxy rules {} | sh", file.display()));
+
+    /// Until gateways forward to the server.
+    fn await_way(&self) {
+        let ping = || self.hosts[0].command("ping -c 1 -W 1 10.2.0.2").output();
+        let there = (0..100).any(|_| {
+            thread::sleep(Duration::from_millis(100));
+            ping().unwrap().status.success()
+        });
+        assert!(there, "no way leads to the server");
+    }
+
+    /// Until `strait proxy check` finds nothing missing at a gateway.
+    fn await_whole(&self, own: usize) {
+        let file = self.path(&format!("{own}.toml"));
         let check = format!("{STRAIT} proxy check {} || true", file.display());
         let whole = (0..100).any(|_| {
             thread::sleep(Duration::from_millis(100));
-            host.run(&check).contains("nothing is missing")
+            self.hosts[own].run(&check).contains("nothing is missing")
         });
-        assert!(whole, "{}", host.run(&check));
-    };
+        assert!(whole, "{}", self.hosts[own].run(&check));
+    }
+
+    /// Sets both gateways' rules.
+    fn rules(&self) {
+        for own in 1..=2 {
+            let file = self.path(&format!("{own}.toml"));
+            self.hosts[own].run(&format!("{STRAIT} proxy rules {} | sh", file.display()));
+            self.await_whole(own);
+        }
+    }
+
+    /// What a gateway says of its proxy.
+    fn status(&self, own: usize) -> serde_json::Value {
+        let socket = self.path(&format!("{own}.sock"));
+        let text = self.hosts[own].run(&format!("{STRAIT} status --json {}", socket.display()));
+        let status: serde_json::Value = serde_json::from_str(&text).unwrap();
+        status["proxy"].clone()
+    }
+}
+
+/// Runs a gateway.
+fn run(host: &Host, file: &Path) -> Running {
+    host.start(&format!("{STRAIT} run {}", file.display()), Stdio::null())
+}
+
+#[test]
+fn clients_see_what_they_would_see_without_proxies() {
+    let Some(world) = World::new() else { return };
+    let [ha, .., hb] = &world.hosts;
+    let client = world.path("client.py");
+    fs::write(&client, CLIENT).unwrap();
+    hb.run("ip addr add 10.2.0.3/24 dev eth0; ip addr add fd00:2::3/64 dev eth0 nodad");
+    hb.run(FAULTS);
+    let _servers = world.serve(SERVER);
     // Gateways forward before there are rules.
-    let there = (0..100).any(|_| {
-        thread::sleep(Duration::from_millis(100));
-        ha.command("ping -c 1 -W 1 10.2.0.2")
-            .output()
-            .unwrap()
-            .status
-            .success()
-    });
-    assert!(there, "no way leads to the server");
-    let without = outcomes(&ha, &client);
-    rules(&a, 1);
-    rules(&b, 2);
-    let with = outcomes(&ha, &client);
+    world.await_way();
+    let without = outcomes(ha, &client);
+    world.rules();
+    let with = outcomes(ha, &client);
     let differ: Vec<String> = without
         .iter()
         .filter(|(name, outcome)| with.get(*name) != Some(outcome))
@@ -211,14 +272,9 @@ fn clients_see_what_they_would_see_without_proxies() {
     assert_eq!(with["refused, Python"], "ECONNREFUSED");
     assert_eq!(with["filtered, curl"][0], 28);
     // They did go by the proxies.
-    let status = a.run(&format!(
-        "{STRAIT} status --json {}",
-        path("1.sock").display()
-    ));
-    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    let opened = &status["proxy"]["streams"]["opened"];
-    assert!(opened.as_u64().unwrap() > 20, "{}", status["proxy"]);
-    let script = path("quic.py");
+    let opened = &world.status(1)["streams"]["opened"];
+    assert!(opened.as_u64().unwrap() > 20, "{}", world.status(1));
+    let script = world.path("quic.py");
     fs::write(&script, QUIC).unwrap();
     let told = ha.run(&format!("python3 {}", script.display()));
     assert_eq!(told, "refused\nrefused\n");

@@ -10,7 +10,7 @@ pub struct SessionStats {
     pub streams: StreamLedger,
     /// Streams that weren't opened, as there were as many as there may be.
     pub refused: u64,
-    /// How often a stream got no more credit, as too much waited to be read.
+    /// How often a stream was stopped, as others have too much waiting.
     pub starved: u64,
     /// Datagrams with items taken in.
     pub datagrams_in: u64,
@@ -98,6 +98,8 @@ impl ProxyRefusal {
 pub struct ProxyStats {
     /// All its sessions.
     pub sessions: SessionStats,
+    /// Octets of all streams that may wait, of each direction.
+    pub octets_max: u64,
     /// Partners that have been heard and aren't lost.
     pub partners_known: u64,
     /// Clients who passed as without the proxy, as their partner was silent.

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use strait_core::Instant;
+use strait_core::{Duration, Instant};
 
 use super::beyond::{Beyond, Provision};
 use super::check::{crc8, transport_sum};
@@ -27,6 +27,36 @@ struct Entry {
     packets: u8,
     coder: Coder,
     look: RtpLook,
+    unheard: Unheard,
+}
+
+/// Packets of a context since something was heard of the other end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unheard {
+    /// How often anything had been heard then.
+    heard: u32,
+    packets: u8,
+    since: Instant,
+}
+
+/// Of a number of four bits, of which a few are for what comes late, so many packets can be lost
+/// before the next one means another number.
+const UNHEARD_MAX: u8 = 11;
+
+impl Unheard {
+    /// Takes note of a packet; whether it has to say what changes, if that is to be from `after`
+    /// on.
+    fn is_long(&mut self, heard: u32, now: Instant, after: Duration) -> bool {
+        if self.heard != heard || self.packets == 0 {
+            *self = Self {
+                heard,
+                packets: 0,
+                since: now,
+            };
+        }
+        self.packets = self.packets.saturating_add(1);
+        self.packets > UNHEARD_MAX && now.since(self.since) >= after
+    }
 }
 
 /// The compressing end of a context, by the family of its profile.
@@ -175,6 +205,8 @@ pub struct Compressor {
     lasting: Option<Provision>,
     /// The packets of each context's number, whatever flow had it.
     counts: Vec<u16>,
+    /// How often anything of the other end was heard.
+    heard: u32,
 }
 
 impl Compressor {
@@ -196,6 +228,7 @@ impl Compressor {
             beyond: Beyond::default(),
             lasting: None,
             counts: alloc::vec![0; usize::from(settings.cids.max())],
+            heard: 0,
         }
     }
 
@@ -237,6 +270,11 @@ impl Compressor {
         self.now = now;
     }
 
+    /// Says that something of the other end was heard.
+    pub(super) const fn note_heard(&mut self) {
+        self.heard = self.heard.wrapping_add(1);
+    }
+
     /// Says of which classes, a bit each, a packet is half sent, so that packets of others may
     /// overtake it: its context's number is no other flow's until it has left. Without it none is.
     pub const fn tell_half_sent(&mut self, classes: u32) {
@@ -270,6 +308,13 @@ impl Compressor {
         };
         if settings.is_refresh_due(entry.whole_at, self.now) {
             entry.coder.pace().remind();
+        }
+        // Where packets are counted, their numbers tell what is lost.
+        if let Some(after) = settings.unheard_after
+            && !self.beyond.counts
+            && entry.unheard.is_long(self.heard, self.now, after)
+        {
+            entry.coder.pace().ask();
         }
         let octets = match (&mut entry.coder, parsed.tcp) {
             (Coder::Tcp(encoder), Some(header)) => {
@@ -376,6 +421,7 @@ impl Compressor {
             packets: 0,
             coder,
             look: RtpLook::default(),
+            unheard: Unheard::default(),
         }));
         Some(number)
     }

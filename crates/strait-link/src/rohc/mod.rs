@@ -244,6 +244,11 @@ pub struct Settings {
     /// way back, where what a context took for said may be another's. Needs
     /// [`Compressor::tell_time`].
     pub refresh_after: Option<Duration>,
+    /// Where the other end has answered before, and nothing has been heard of it for so long nor
+    /// in so many packets of a context as its numbers can tell apart, each says all that changes:
+    /// the next to arrive may have no other at hand. That asks for an answer, too. Needs
+    /// [`Compressor::tell_time`].
+    pub unheard_after: Option<Duration>,
     /// This end sends feedback and hears it: there is a way back.
     pub feedback: bool,
     /// When refused packets make a decompressor doubt a context.
@@ -305,6 +310,7 @@ impl Settings {
             refresh_whole: 1700,
             refresh_dynamic: 500,
             refresh_after: None,
+            unheard_after: None,
             feedback: true,
             doubt: Doubt::PATIENT,
             static_ids: true,

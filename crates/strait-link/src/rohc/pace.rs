@@ -71,6 +71,13 @@ impl Pace {
         }
     }
 
+    /// Says all that changes once more, if the other end has ever answered: it does to that.
+    pub(super) const fn ask(&mut self) {
+        if self.confirmed && self.dynamic_left == 0 {
+            self.dynamic_left = 1;
+        }
+    }
+
     /// The last packet said everything.
     pub(super) const fn has_said_whole(&self) -> bool {
         self.after_whole == 0

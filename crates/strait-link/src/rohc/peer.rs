@@ -76,8 +76,13 @@ impl Peer {
     /// [`Decompressor::decompress`].
     pub fn decompress(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<Received, Fault> {
         let compressor = &mut self.compressor;
-        self.decompressor
-            .decompress(line, out, |feedback| compressor.hear(feedback))
+        let received = self
+            .decompressor
+            .decompress(line, out, |feedback| compressor.hear(feedback));
+        if received.is_ok() {
+            self.compressor.note_heard();
+        }
+        received
     }
 
     /// The flows over UDP, one sent and one received, that have become ones that last

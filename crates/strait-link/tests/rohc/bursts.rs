@@ -1,6 +1,7 @@
 //! Losses in bursts: what comes out wrongly behind a burst longer than low bits can tell.
 
 use crate::traffic::{Dice, Flow, KINDS, Kind};
+use strait_core::{Duration, Instant};
 use strait_link::rohc::{Beyond, Cids, Peer, Received, Settings};
 
 /// The share of packets that are lost, and how many in a row on average.
@@ -90,6 +91,53 @@ fn where_they_are_not_one_packet_in_a_thousand_may_be_told_wrongly() {
             println!("vouched {sums_vouched}, feedback {feedback}: {it:?}");
             assert!(it.wrong > 0 && it.wrong * in_wrong < it.delivered);
             assert!(it.delivered * 100 > it.arrived * delivered);
+        }
+    }
+}
+
+/// A flow a packet of which goes each second, over a line on which nothing crosses for `dead` of
+/// them, and what comes out wrongly or isn't told behind that.
+fn behind_an_outage(kind: Kind, dead: usize, seed: u64) -> Outcome {
+    let settings = Settings {
+        unheard_after: Some(Duration::from_secs(8)),
+        ..Settings::new(Cids::Small(15))
+    };
+    let (mut left, mut right) = (Peer::new(settings), Peer::new(settings));
+    let mut dice = Dice(seed);
+    let mut flow = Flow::new(kind, 1, &mut dice);
+    (flow.pauses, flow.reroutes) = (0.0, 0.0);
+    let mut outcome = Outcome::default();
+    for number in 0..60 + dead {
+        let packet = flow.next(&mut dice);
+        let mut line = Vec::new();
+        left.tell_time(Instant::from_secs(number as u64));
+        left.compress(0, &packet, &mut line);
+        if (30..30 + dead).contains(&number) {
+            continue;
+        }
+        let (mut out, mut back) = (Vec::new(), Vec::new());
+        let received = right.decompress(&line, &mut out) == Ok(Received::Packet);
+        if number >= 30 {
+            outcome.arrived += 1;
+            outcome.delivered += u32::from(received);
+            outcome.wrong += u32::from(received && out != packet);
+        }
+        if right.put_feedback(&mut back) {
+            left.decompress(&back, &mut Vec::new()).unwrap();
+        }
+    }
+    outcome
+}
+
+#[test]
+fn behind_an_outage_nothing_is_taken_for_what_went_before_it() {
+    for kind in KINDS {
+        for dead in 12..60 {
+            for seed in 1..5 {
+                let it = behind_an_outage(kind, dead, seed);
+                assert_eq!(it.wrong, 0, "{kind:?}, {dead} dead, {seed}: {it:?}");
+                assert_eq!(it.delivered, it.arrived, "{kind:?}, {dead} dead, {seed}");
+            }
         }
     }
 }

@@ -90,6 +90,9 @@ pub(super) enum Intake {
 
 impl Connection {
     pub(super) fn new(socket: Socket, place: Place, held: Held) -> Self {
+        // Where this process is gone before the end was said, the kernel closes it: that must not
+        // look like the end of all there was to say.
+        let _ = socket.set_linger(Some(Duration::ZERO));
         Self {
             socket,
             place,
@@ -244,6 +247,7 @@ impl Connection {
         let said = self.tls.as_ref().is_none_or(|tls| tls.has_said_all());
         if self.ours == Ours::Ending && self.unsent.is_empty() && !self.opening && said {
             self.ours = Ours::Ended;
+            let _ = self.socket.set_linger(None);
             // Where it is gone already, that will be told by reading.
             let _ = self.socket.shutdown(Shutdown::Write);
         }

@@ -254,6 +254,29 @@ fn what_came_before_a_reset_comes_first() {
 }
 
 #[test]
+fn who_had_no_end_of_a_gateway_that_is_gone_is_told_that_it_is() {
+    let (mut watched, mut client, id) = pair(|it| it);
+    watched.writable(id);
+    watched.operate(id, StreamOp::Send(b"a part".to_vec()));
+    let mut part = [0; 6];
+    watched.writable(id);
+    client.read_exact(&mut part).unwrap();
+    // All that is left of a process that was killed is what the kernel does to its sockets.
+    drop(watched);
+    let error = client.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ECONNRESET));
+    let (mut watched, mut client, id) = pair(|it| it);
+    watched.writable(id);
+    watched.operate(id, StreamOp::Send(b"all".to_vec()));
+    watched.writable(id);
+    watched.operate(id, StreamOp::Fin);
+    watched.rests();
+    drop(watched);
+    let mut all = Vec::new();
+    assert_eq!(client.read_to_end(&mut all).unwrap(), 3);
+}
+
+#[test]
 fn who_never_reads_the_last_of_it_is_waited_for_so_long() {
     let (mut watched, mut client, id) = pair(|it| it);
     client.shutdown(Shutdown::Write).unwrap();

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
-use strait_core::units::Time;
+use strait_core::units::{Octets, Time};
 
 use crate::Prefix;
 
@@ -33,6 +33,12 @@ pub struct ProxyConfig {
     /// Line time of which a stream may have octets waiting; 2 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Time>,
+    /// Octets of all streams that may wait here, half of it for each direction.
+    #[serde(default = "ProxyConfig::default_memory")]
+    pub memory: Octets,
+    /// Streams that each side of a session may open at a time.
+    #[serde(default = "ProxyConfig::default_streams")]
+    pub streams: u32,
     /// Which address servers here see.
     #[serde(default)]
     pub source: ProxySource,
@@ -86,8 +92,24 @@ impl ProxyConfig {
     pub const PREFIXES_MAX: usize = 256;
     const HOLD_MAX: Duration = Duration::from_secs(3600);
 
+    const MEMORY: core::ops::RangeInclusive<u64> = 1 << 20..=1 << 36;
+    const STREAMS: core::ops::RangeInclusive<u32> = 1..=16_384;
+
     const fn default_port() -> u16 {
         7480
+    }
+
+    const fn default_memory() -> Octets {
+        Octets(128 << 20)
+    }
+
+    const fn default_streams() -> u32 {
+        1024
+    }
+
+    /// Octets of each direction that all streams of one partner may have waiting.
+    pub fn octets_of_partner(&self) -> u64 {
+        self.memory.0 / 2 / self.partners.len().max(1) as u64
     }
 
     /// What the host's rules are to bring to the proxy: all that partners are responsible for.
@@ -106,6 +128,12 @@ impl ProxyConfig {
         }
         if self.hold.is_some_and(|hold| hold.0 > Self::HOLD_MAX) {
             return Err(invalid("[proxy] hold", "must be an hour at most"));
+        }
+        if !Self::MEMORY.contains(&self.memory.0) {
+            return Err(invalid("[proxy] memory", "must be 1 MiB to 64 GiB"));
+        }
+        if !Self::STREAMS.contains(&self.streams) {
+            return Err(invalid("[proxy] streams", "must be 1 to 16384"));
         }
         if self.early_after.is_some() && self.connect == ProxyConnect::Early {
             let message = "is for connect = \"honest\": remove it";
@@ -174,7 +202,7 @@ mod tests {
     fn a_proxy_has_partners_that_are_somebody_else() {
         let right = partner("10.9.0.2", "\"10.2.0.0/24\"");
         let all = "connect = \"early\"\nhold = \"1 h\"\nsource = \"gateway\"\nport = 99\n\
-                   refuse_quic = false\n\
+                   refuse_quic = false\nmemory = \"1 MiB\"\nstreams = 16384\n\
                    allow = [\"10.1.0.0/24\", \"fd00::/8\"]";
         let everybody = partner("10.9.0.2", "\"0.0.0.0/0\"");
         let later = format!("early_after = \"8 s\"\n{right}");
@@ -189,6 +217,12 @@ mod tests {
                 format!("connect = \"early\"\nearly_after = \"8 s\"\n{right}"),
                 "[proxy] early_after: is for connect",
             ),
+            (
+                format!("memory = \"1048575 B\"\n{right}"),
+                "[proxy] memory: must",
+            ),
+            (format!("streams = 0\n{right}"), "[proxy] streams: must"),
+            (format!("streams = 16385\n{right}"), "[proxy] streams: must"),
             (format!("{right}\n{right}"), "another partner's"),
             (partner("10.9.0.1", "\"10.2.0.0/24\""), "own"),
             (partner("127.0.0.1", "\"10.2.0.0/24\""), "no gateway's"),

@@ -32,6 +32,11 @@ const REFRESH_AFTER: Duration = Duration::from_secs(8);
 /// takes a tenth of a slow line.
 const REFRESH_SPACE_OCTETS: u64 = 600;
 
+/// How long nothing is heard until packets say what changes, and octets whose time on the line that
+/// is at least. It takes some ten octets more, and a few for the answer.
+const UNHEARD_AFTER: Duration = Duration::from_secs(2);
+const UNHEARD_SPACE_OCTETS: u64 = 2500;
+
 /// How much longer than its packet what goes in its place may be.
 pub(crate) const GROWTH_OCTETS_MAX: usize = Settings::GROWTH_OCTETS_MAX;
 
@@ -577,14 +582,16 @@ fn settings(config: &PortConfig) -> Settings {
     Settings {
         doubt: config.contexts_doubt(),
         feedback: config.way_back,
-        refresh_after: (!config.way_back).then(|| refresh_after(config)),
+        refresh_after: (!config.way_back)
+            .then(|| spaced(config, REFRESH_AFTER, REFRESH_SPACE_OCTETS)),
+        unheard_after: (config.way_back)
+            .then(|| spaced(config, UNHEARD_AFTER, UNHEARD_SPACE_OCTETS)),
         ..Settings::new(Cids::Small(CIDS_MAX))
     }
 }
 
-fn refresh_after(config: &PortConfig) -> Duration {
+/// So long, and as long as so many octets take on the line.
+fn spaced(config: &PortConfig, least: Duration, octets: u64) -> Duration {
     let rate = config.line_rate();
-    rate.map_or(REFRESH_AFTER, |rate| {
-        REFRESH_AFTER.max(rate.time_for(REFRESH_SPACE_OCTETS))
-    })
+    rate.map_or(least, |rate| least.max(rate.time_for(octets)))
 }

@@ -32,11 +32,8 @@ use crate::route::Prefix;
 
 mod partner;
 
-use self::partner::Partner;
 pub(crate) use self::partner::{ClassView, LinkView};
-
-/// Clients whose connections a listener has at a time.
-const STREAMS_MAX: u32 = 1024;
+use self::partner::{Limits, Partner};
 
 /// How long a client's question waits for the far side: as long as clients are patient.
 const ANSWER: Duration = Duration::from_secs(120);
@@ -47,6 +44,8 @@ const INBOUND_OCTETS: u32 = 6144;
 
 /// Credit that is worth giving. Little by little would be an answer to each packet.
 const CREDIT_OCTETS_MIN: u64 = 512;
+/// Credit that a connection has at a time: one that is idle keeps so little from others.
+const CREDIT_OCTETS_MAX: u64 = 16 * 1024;
 
 /// Errors of Linux.
 const PERMISSION_DENIED: u16 = 13;
@@ -93,7 +92,7 @@ pub(crate) struct Proxy {
     early_after: Option<Duration>,
     source: ProxySource,
     refuse_quic: bool,
-    hold: Option<Duration>,
+    octets_max: u64,
     allow: Vec<Prefix>,
     own: Vec<IpAddr>,
     partners: Vec<Partner>,
@@ -111,8 +110,9 @@ impl Proxy {
     /// A proxy at a gateway with these addresses.
     pub(crate) fn new(owner: Owner, config: &ProxyConfig, own: Vec<IpAddr>, seed: u64) -> Self {
         let mut tokens = Chance::new(seed, "proxy.tokens");
+        let limits = Limits::of(config);
         let partners = config.partners.iter();
-        let partners = partners.map(|it| Partner::new(it, tokens.draw() as u32));
+        let partners = partners.map(|it| Partner::new(it, limits, tokens.draw() as u32));
         let mut proxy = Self {
             owner,
             port: config.port,
@@ -120,7 +120,7 @@ impl Proxy {
             early_after: config.early_after.map(|time| time.0),
             source: config.source,
             refuse_quic: config.refuse_quic,
-            hold: config.hold.map(|hold| hold.0),
+            octets_max: config.memory.0 / 2,
             allow: config.allow.clone(),
             partners: partners.collect(),
             own,
@@ -145,7 +145,7 @@ impl Proxy {
             }
             let listen = Listen {
                 transparent: true,
-                streams_max: STREAMS_MAX,
+                streams_max: config.streams,
                 held: held(),
                 asks: Some(ANSWER),
                 ..Listen::at(SocketAddr::new(any, self.port))
@@ -165,6 +165,7 @@ impl Proxy {
     pub(crate) fn stats(&self) -> ProxyStats {
         let mut sessions = SessionStats::default();
         let mut stats = self.stats;
+        stats.octets_max = self.octets_max;
         for partner in &self.partners {
             sessions.add(&partner.session.stats());
             stats.partners_known += u64::from(partner.session.is_there());
@@ -464,7 +465,8 @@ impl Proxy {
             local.said_end = true;
             self.effects.push_back(stream(StreamOp::Fin));
         }
-        let more = session.room(local.key).saturating_sub(local.credited);
+        let room = session.room(local.key).min(CREDIT_OCTETS_MAX);
+        let more = room.saturating_sub(local.credited);
         if !local.heard_end && (local.credited == 0 || more >= CREDIT_OCTETS_MIN) {
             let more = u32::try_from(more).unwrap_or(u32::MAX);
             if more > 0 {
@@ -508,7 +510,7 @@ impl Proxy {
 
     /// What became of a session's link, or of its rate.
     pub(crate) fn set_link(&mut self, now: Instant, partner: usize, link: Option<LinkView>) {
-        self.partners[partner].set_link(now, link, self.hold);
+        self.partners[partner].set_link(now, link);
     }
 
     /// Has a session take note of the time.

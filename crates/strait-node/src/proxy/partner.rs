@@ -7,12 +7,8 @@ use core::net::IpAddr;
 use strait_core::{Duration, Instant};
 use strait_proxy::{Session, Settings, Waits};
 
-use crate::config::PartnerConfig;
+use crate::config::{PartnerConfig, ProxyConfig};
 use crate::route::Prefix;
-
-/// Streams that each side may open at a time, and octets of all that may wait to be taken.
-const STREAMS_MAX: usize = 1024;
-const OCTETS_MAX: u64 = 64 << 20;
 
 /// What a stream may have waiting, as line time.
 const HOLD: Duration = Duration::from_secs(2);
@@ -66,6 +62,27 @@ const WAIT: Duration = Duration::from_secs(30);
 const WAIT_TURN: Duration = Duration::from_secs(45);
 /// The largest datagram.
 const DATAGRAM_OCTETS_MAX: usize = 1472;
+
+/// What streams may have, whatever the link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Line time of which one may have octets waiting, if somebody said so.
+    hold: Option<Duration>,
+    /// Streams that each side may open at a time.
+    streams: usize,
+    /// Octets of all of them, of each direction.
+    octets: u64,
+}
+
+impl Limits {
+    pub(super) fn of(config: &ProxyConfig) -> Self {
+        Self {
+            hold: config.hold.map(|hold| hold.0),
+            streams: config.streams as usize,
+            octets: config.octets_of_partner(),
+        }
+    }
+}
 
 /// The link that leads to a partner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +146,7 @@ impl LinkView {
             .clamp(datagram, WINDOW_OCTETS_MAX)
     }
 
-    fn settings(&self, hold: Option<Duration>) -> Settings {
+    fn settings(&self, limits: Limits) -> Settings {
         let window = if self.repairs {
             WINDOW_REPAIRED
         } else {
@@ -161,10 +178,10 @@ impl LinkView {
         Settings {
             waits,
             window: window.clamp(WINDOW_OCTETS_MIN, WINDOW_OCTETS_MAX),
-            hold: self.hold(hold),
+            hold: self.hold(limits.hold),
             wait: if self.plans { WAIT_TURN } else { WAIT },
-            streams_max: STREAMS_MAX,
-            octets_max: OCTETS_MAX,
+            streams_max: limits.streams,
+            octets_max: limits.octets,
         }
     }
 
@@ -204,6 +221,7 @@ pub(crate) struct Partner {
     prefixes: Vec<Prefix>,
     pub(super) session: Session,
     pub(super) link: Option<LinkView>,
+    limits: Limits,
     greeted: bool,
     /// By code point, the moment from which on a datagram may join others of its class.
     next: BTreeMap<u8, Instant>,
@@ -211,7 +229,7 @@ pub(crate) struct Partner {
 }
 
 impl Partner {
-    pub(super) fn new(config: &PartnerConfig, token: u32) -> Self {
+    pub(super) fn new(config: &PartnerConfig, limits: Limits, token: u32) -> Self {
         let unknown = LinkView {
             bit_s: 9600,
             mtu: 1280,
@@ -223,8 +241,9 @@ impl Partner {
         Self {
             address: config.address,
             prefixes: config.prefixes.clone(),
-            session: Session::new(token, unknown.settings(None)),
+            session: Session::new(token, unknown.settings(limits)),
             link: None,
+            limits,
             greeted: false,
             next: BTreeMap::new(),
             seen: Instant::ZERO,
@@ -245,19 +264,14 @@ impl Partner {
         }
     }
 
-    pub(super) fn set_link(
-        &mut self,
-        now: Instant,
-        link: Option<LinkView>,
-        hold: Option<Duration>,
-    ) {
+    pub(super) fn set_link(&mut self, now: Instant, link: Option<LinkView>) {
         self.seen = now;
         let Some(view) = link else {
             self.link = None;
             return;
         };
         if self.link != link {
-            self.session.set(view.settings(hold));
+            self.session.set(view.settings(self.limits));
         }
         if self.link.is_none() {
             // What was on its way when the link went had no chance since.

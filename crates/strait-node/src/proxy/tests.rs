@@ -2,7 +2,7 @@ use alloc::vec;
 use core::iter;
 
 use strait_core::node::Side;
-use strait_core::units::Time;
+use strait_core::units::{Octets, Time};
 use strait_wire::ip::SynOptions;
 
 use super::*;
@@ -41,6 +41,8 @@ fn config(partner: &str, prefix: &str, allow: &str) -> ProxyConfig {
         connect: ProxyConnect::Honest,
         early_after: None,
         hold: None,
+        memory: Octets(128 << 20),
+        streams: 1024,
         source: ProxySource::Client,
         refuse_quic: true,
         allow: vec![allow.parse().unwrap()],
