@@ -20,9 +20,9 @@ pub mod message;
 pub mod precedence;
 pub mod report;
 pub mod session;
-//mod switch;
+mod switch;
 
 pub use client::Client;
 pub use precedence::Precedence;
 pub use session::Session;
-//pub use switch::{LaneSettings, ListenSettings, RouteSettings, Settings, Switch};
+pub use switch::{LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch};

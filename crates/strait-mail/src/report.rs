@@ -67,7 +67,7 @@ pub fn report(
          Auto-Submitted: auto-replied\r\nMIME-Version: 1.0\r\n\
          Content-Type: multipart/report; report-type=delivery-status; boundary=\"{boundary}\"\r\n\r\n\
          --{boundary}\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\n\
-         Your message of precedence {} was {word}:\r\n",
+         Your message of precedence {}: {word}\r\n",
         about.sender,
         about.precedence().name(),
     );

@@ -9,8 +9,10 @@ use strait_work::perform;
 
 type Done = Result<Vec<u8>, WorkError>;
 
-/// Time for each piece: that of waking a thread, and of hearing from it.
+/// Time for each piece: that of waking a thread, and of hearing from it; of one that is to outlive
+/// power failures, that of the device.
 const PIECE: Duration = Duration::from_micros(20);
+const DEVICE: Duration = Duration::from_millis(4);
 
 /// Nanoseconds for each octet, as one core of a small machine needs them. Compression counts what
 /// goes in, and decompression what may come out.
@@ -19,6 +21,7 @@ const fn octet_ns(work: &Work) -> u64 {
         Work::Compress(_) => 10,
         Work::Decompress { .. } => 2,
         Work::Digest(_) => 4,
+        Work::Deliver { .. } => 20,
     }
 }
 
@@ -50,7 +53,11 @@ impl Workshop {
     ) -> Result<Instant, WorkError> {
         let octets = work.octets();
         self.waiting.take(octets)?;
-        let time = PIECE + Duration::from_nanos(octet_ns(work) * octets as u64);
+        let piece = match work {
+            Work::Deliver { .. } => DEVICE,
+            _ => PIECE,
+        };
+        let time = piece + Duration::from_nanos(octet_ns(work) * octets as u64);
         self.busy_until = self.busy_until.max(now) + time;
         let done = perform(work);
         self.jobs.push_back(Job {
