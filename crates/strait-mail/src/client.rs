@@ -25,8 +25,8 @@ pub struct Letter {
     pub id: u64,
     /// The return path.
     pub sender: String,
-    /// The value of MT-PRIORITY.
-    pub wire: i8,
+    /// The value of MT-PRIORITY, if it is to be said: a switch always does.
+    pub wire: Option<i8>,
     /// It may have octets above 127.
     pub eight_bit: bool,
     /// RET.
@@ -245,8 +245,9 @@ impl Client {
             let envid = letter.envid.iter();
             envid.for_each(|it| mail.push_str(&format!(" ENVID={it}")));
         }
-        if offers.priority {
-            mail.push_str(&format!(" MT-PRIORITY={}", letter.wire));
+        let wire = letter.wire.filter(|_| offers.priority);
+        if let Some(wire) = wire {
+            mail.push_str(&format!(" MT-PRIORITY={wire}"));
         }
         self.ask(&mail, Asked::Mail(id));
         for (at, recipient) in letter.recipients.iter().enumerate() {
@@ -267,7 +268,7 @@ impl Client {
         self.open.push_back(Open {
             refused: letter.recipients.iter().map(|_| None).collect(),
             letter,
-            priority: offers.priority,
+            priority: wire.is_some(),
             sent: false,
             goes: offers.chunking,
             in_line: false,

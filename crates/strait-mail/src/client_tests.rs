@@ -9,7 +9,7 @@ fn letter(id: u64, to: &[&str]) -> Letter {
     Letter {
         id,
         sender: "a@a.example".into(),
-        wire: 4,
+        wire: Some(4),
         octets: 3,
         recipients: recipients.collect(),
         ..Letter::default()

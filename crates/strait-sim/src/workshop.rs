@@ -29,6 +29,8 @@ struct Job {
     ticket: Ticket,
     octets: usize,
     done: Done,
+    /// What is put into a mailbox by it.
+    delivers: Option<Vec<u8>>,
 }
 
 /// A node's pieces of work, one at a time.
@@ -64,14 +66,18 @@ impl Workshop {
             ticket,
             octets,
             done,
+            delivers: match work {
+                Work::Deliver { octets, .. } => Some(octets.clone()),
+                _ => None,
+            },
         });
         Ok(self.busy_until)
     }
 
-    /// The first piece is done.
-    pub(crate) fn complete(&mut self) -> Option<(Ticket, Done)> {
+    /// The first piece is done: its answer, and what lies in a mailbox now.
+    pub(crate) fn complete(&mut self) -> Option<(Ticket, Done, Option<Vec<u8>>)> {
         let job = self.jobs.pop_front()?;
         self.waiting.done(job.octets);
-        Some((job.ticket, job.done))
+        Some((job.ticket, job.done, job.delivers))
     }
 }

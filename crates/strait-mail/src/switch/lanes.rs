@@ -450,7 +450,7 @@ impl Lanes {
         let letter = Letter {
             id: of,
             sender: message.sender.clone(),
-            wire: message.wire,
+            wire: Some(message.wire),
             eight_bit: message.eight_bit,
             headers_only: message.headers_only,
             envid: message.envid.clone(),
