@@ -6,6 +6,7 @@ pub mod ethernet;
 pub mod gateway;
 pub mod hbh;
 pub mod journal;
+pub mod mail;
 pub mod mgen;
 pub mod modem_port;
 pub mod pair;
@@ -22,7 +23,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 30] = [
+pub const TARGETS: [Target; 31] = [
     ("analyse", wire::analyse),
     ("dns", dns::dns),
     ("ethernet", ethernet::ethernet),
@@ -33,6 +34,7 @@ pub const TARGETS: [Target; 30] = [
     ("journal", journal::journal),
     ("kiss", wire::kiss),
     ("link_config", text::link_config),
+    ("mail", mail::mail),
     ("mgen_capture", mgen::capture),
     ("mgen_log", mgen::log),
     ("mgen_message", mgen::message),

@@ -31,6 +31,11 @@ pub fn of(target: &str) -> Vec<Seed> {
         "hbh" => vec![("orders".into(), crate::hbh::orders())],
         "s5066" => vec![("exchange".into(), crate::s5066::exchange())],
         "dns" => vec![("exchange".into(), crate::dns::exchange())],
+        "mail" => vec![
+            ("dialogue".into(), crate::mail::dialogue()),
+            ("replies".into(), crate::mail::dialogue_replies()),
+            ("envelope".into(), crate::mail::envelope()),
+        ],
         "proxy_session" => vec![("exchange".into(), crate::proxy::exchange())],
         "sis" => vec![("exchange".into(), crate::sis::exchange())],
         "modem_port" => vec![("exchange".into(), crate::modem_port::exchange())],

@@ -18,6 +18,7 @@ pub mod host_routes;
 pub mod id;
 pub mod keys;
 pub mod local;
+pub mod mail;
 pub mod names;
 pub mod node;
 pub mod packet;

@@ -18,6 +18,7 @@ use strait_wire::ip::{SynOptions, Unreachable};
 use crate::fate::{FateRecord, Memory};
 use crate::flow::Flow;
 use crate::id::{ClassId, NeighbourId, Neighbours, PortId, TxId};
+use crate::mail::{MailEntry, MailOrder};
 use crate::names::NameEntry;
 use crate::prefix::Prefix;
 use crate::rate::LineRate;
@@ -79,6 +80,11 @@ pub trait Node {
 
     /// The names that the node knows or asks for, where it looks them up.
     fn names(&self, _now: Instant) -> Vec<NameEntry> {
+        Vec::new()
+    }
+
+    /// The messages that the node's switch has.
+    fn mail(&self, _now: Instant) -> Vec<MailEntry> {
         Vec::new()
     }
 
@@ -657,6 +663,8 @@ pub enum StoreOp {
 pub enum Command {
     /// Take no more packets in and give every held packet its fate: the node is about to stop.
     Stop,
+    /// Something about a message of the node's switch.
+    Mail(MailOrder),
 }
 
 /// What the node would send first.

@@ -16,12 +16,14 @@ use crate::tls::TlsFault;
 
 mod dns;
 mod hf;
+mod mail;
 mod proxy;
 
 pub use self::dns::{DnsStats, FreshStats, ResolverStats};
 pub use self::hf::{
     AccessStats, ClientStats, HfClientStats, HfCounts, HfLink, HfPeer, HfRate, HfStats, PRIORITIES,
 };
+pub use self::mail::MailStats;
 pub use self::proxy::{ProxyRefusal, ProxyStats, SessionStats};
 
 /// Packets destroyed, by cause.
@@ -544,6 +546,8 @@ pub struct Stats {
     pub proxy: Option<ProxyStats>,
     /// Its DNS proxy, if it has one.
     pub dns: Option<DnsStats>,
+    /// A message switch, where there is one.
+    pub mail: Option<MailStats>,
     /// What its host reaches by it, if its node file says anything of that.
     pub led: Option<LedStats>,
 }

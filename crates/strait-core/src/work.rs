@@ -5,6 +5,7 @@
 //! What is asked for beyond [`WAITING_MAX`] or [`WAITING_OCTETS_MAX`] is refused at once, before
 //! what waits. Of what an incarnation asked for, a later one hears nothing.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Pieces of work of a node that wait to be done, at most: more would only wait longer.
@@ -31,13 +32,26 @@ pub enum Work {
     },
     /// The SHA-256 of octets (FIPS 180-4).
     Digest(Vec<u8>),
+    /// A file with these octets in `new` of a Maildir, which is made if it isn't there. It gives
+    /// nothing, and when it is done the file is on stable storage. A name that is there already has
+    /// been delivered before, and is left as it is. A simulated node has no folders: it is as if.
+    Deliver {
+        /// The Maildir.
+        folder: String,
+        /// The file's name, one component of a path.
+        name: String,
+        /// What is in it.
+        octets: Vec<u8>,
+    },
 }
 
 impl Work {
     /// Octets that it brings, or may give.
     pub fn octets(&self) -> usize {
         match self {
-            Self::Compress(octets) | Self::Digest(octets) => octets.len(),
+            Self::Compress(octets) | Self::Digest(octets) | Self::Deliver { octets, .. } => {
+                octets.len()
+            }
             Self::Decompress { octets, octets_max } => octets.len().max(*octets_max as usize),
         }
     }
@@ -52,6 +66,8 @@ pub enum WorkError {
     Broken,
     /// Too much waits to be done already.
     Busy,
+    /// The host's files can't be written.
+    Host,
 }
 
 /// How much waits at a driver.

@@ -17,6 +17,7 @@ use strait_status::{Class, Snapshot};
 
 use crate::ground::net::bridge;
 use crate::ground::process::{Running, config_text};
+use crate::programs::maildir;
 use crate::{LabError, Stage};
 
 /// How long a gateway may take for its answer to a status request.
@@ -58,6 +59,9 @@ impl GatewayProcess {
         if let Some(state) = &mut config.state {
             let file = stage.scratch.file(&format!("{name}.state"));
             state.file = file.display().to_string();
+        }
+        if let Some(folder) = config.mail.as_mut().and_then(|mail| mail.maildir.as_mut()) {
+            *folder = stage.scratch.file(&maildir(&name)).display().to_string();
         }
         // The lab's node file is elsewhere.
         for profile in config.tls.values_mut() {

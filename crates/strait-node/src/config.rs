@@ -38,6 +38,7 @@ mod host;
 mod host_sides;
 mod kind;
 mod kiss;
+mod mail;
 mod names;
 mod proxy;
 mod tls;
@@ -59,6 +60,7 @@ pub use self::host::{HostConfig, HostKind, MacAddress};
 pub use self::host_sides::HostSides;
 pub use self::kind::{IpConfig, KissPort, LineConfig, Plug, PortConfig, PortKeys, PortKind};
 pub use self::kiss::KissConfig;
+pub use self::mail::{MailConfig, MailLaneConfig, MailPrecedence, MailRouteConfig};
 pub use self::proxy::{PartnerConfig, ProxyConfig, ProxyConnect, ProxySource};
 pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
 
@@ -104,6 +106,9 @@ pub struct NodeConfig {
     /// A DNS proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<DnsConfig>,
+    /// A message switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail: Option<MailConfig>,
     /// What streams of services are secured by, by the names that services have for it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tls: BTreeMap<String, TlsConfig>,
@@ -388,6 +393,9 @@ impl NodeConfig {
         if let Some(dns) = &self.dns {
             dns.validate(&self.host, self.proxy())?;
         }
+        if let Some(mail) = &self.mail {
+            mail.validate(self)?;
+        }
         if self.ports.len() > Self::PORTS_MAX {
             return Err(invalid(
                 "[[port]]",
@@ -429,13 +437,23 @@ impl NodeConfig {
         self.dns.as_ref().filter(|dns| dns.enabled)
     }
 
+    /// Its message switch, where that is to be.
+    pub fn mail(&self) -> Option<&MailConfig> {
+        self.mail.as_ref().filter(|mail| mail.enabled)
+    }
+
     /// Whether it has sockets of its own: for services, for clients of a station, or as a client of
     /// somebody else's.
     pub fn has_sockets(&self) -> bool {
         let serves = |port: &PortConfig| port.hf().is_some_and(|hf| hf.sis.is_some());
         let has = |port: &PortConfig| serves(port) || port.kind.plug() == Plug::Sockets;
-        let services = self.echo.is_some() || self.proxy().is_some() || self.dns().is_some();
-        services || self.ports.iter().any(has)
+        let services = [
+            self.echo.is_some(),
+            self.proxy().is_some(),
+            self.dns().is_some(),
+            self.mail().is_some(),
+        ];
+        services.contains(&true) || self.ports.iter().any(has)
     }
 
     /// Whether all that comes from the host side, and has no route back there, goes to the only

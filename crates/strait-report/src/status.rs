@@ -5,7 +5,9 @@ use std::fmt::Write;
 
 use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
-use strait_status::{Class, FlowRow, JournalStatus, Late, Local, Names, Packets, Port, Snapshot};
+use strait_status::{
+    Class, FlowRow, JournalStatus, Late, Local, MailQueue, Names, Packets, Port, Snapshot,
+};
 
 use super::counters::counter_table;
 use super::delay_table;
@@ -90,10 +92,56 @@ pub fn status_text(status: &Snapshot) -> String {
     );
     let dns = status.dns.iter().map(|dns| (vec!["partners".into()], dns));
     append(&mut text, "", &counter_table("dns", &["names by"], dns));
+    let mail = status.mail.iter().map(|mail| (vec!["switch".into()], mail));
+    append(&mut text, "", &counter_table("mail", &["mail by"], mail));
     let led = status.led.iter().map(|led| (vec!["routes".into()], led));
     append(&mut text, "", &counter_table("led", &["the host's"], led));
     append(&mut text, "", &local_table(&status.local));
     text + "\n" + &late(&status.timers) + &ends(&status.packets)
+}
+
+/// What a message switch has, for a screen.
+pub fn mail_text(queue: &MailQueue) -> String {
+    let up = clock_time(Duration::from_secs_f64(queue.uptime_s.clamp(0.0, 1e12)));
+    let mut text = format!("{}: up {up}\n", queue.node);
+    let Some(mail) = &queue.mail else {
+        return text + "There is no message switch: its node file has no [mail].\n";
+    };
+    let counted = [(vec!["switch".into()], mail)].into_iter();
+    append(&mut text, "", &counter_table("mail", &["mail by"], counted));
+    let columns = columns(&[
+        ("id", ""),
+        ("precedence", ""),
+        ("octets", ""),
+        ("age", "s"),
+        ("hop", ""),
+        ("state", ""),
+        ("there in", "s"),
+        ("tries", ""),
+        ("to", ""),
+        ("last reply", ""),
+    ]);
+    let mut table = Table::new("queue", columns);
+    for row in &queue.messages {
+        table.push(vec![
+            (row.id as f64).into(),
+            row.precedence.as_str().into(),
+            (row.octets as f64).into(),
+            row.age_s.round().into(),
+            row.hop.as_str().into(),
+            row.state.as_str().into(),
+            row.estimate_s
+                .map_or_else(|| "-".into(), |it| it.round().into()),
+            f64::from(row.tries).into(),
+            row.recipients.as_str().into(),
+            row.said.as_str().into(),
+        ]);
+    }
+    append(&mut text, "", &table);
+    if queue.more > 0 {
+        let _ = writeln!(text, "and {} more", queue.more);
+    }
+    text
 }
 
 /// What a DNS proxy knows and asks for, for a screen.

@@ -16,6 +16,7 @@ use toml::Table;
 
 use crate::echo::echo_service;
 use crate::load::Source;
+use crate::mail::post;
 use crate::sweep::Axis;
 use crate::topology::Topology;
 use crate::{DNS_METRICS, FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario, Variant};
@@ -153,6 +154,7 @@ pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
     attachments(source, loaded)?;
     traffic(source, &loaded.scenario)?;
     services(source, loaded)?;
+    mail(source, loaded)?;
     ways(source, loaded)?;
     faults(source, loaded)?;
     variants(source, loaded)?;
@@ -425,7 +427,7 @@ fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
         let path = |key: &str| format!("traffic.{index}.{key}");
         for (key, name) in [("from", &traffic.from), ("to", &traffic.to)] {
             // Its other end is a gateway.
-            if traffic.is_echo() && key == "to" {
+            if traffic.is_to_gateway() && key == "to" {
                 continue;
             }
             let Some(host) = scenario.hosts.iter().find(|host| host.name == *name) else {
@@ -501,6 +503,24 @@ fn ends_in_time(source: &Source<'_>, path: &str, at: Duration, scenario: &Scenar
     }
     let message = format!("is not before the end of the run, {}", scenario.duration);
     Err(source.error(path, &message))
+}
+
+/// Mail is brought to the gateway that its host is behind, for a mailbox of another.
+fn mail(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    for (index, traffic) in loaded.scenario.traffic.iter().enumerate() {
+        let is_mail = matches!(traffic.what, Traffic::Mail { .. });
+        if is_mail && post(loaded, traffic).is_none() {
+            let message = format!(
+                "`{}` needs [mail] with `mailboxes`, and the gateway of `{}` [mail] with `listen` at \
+                 an IPv{} address that the host reaches",
+                traffic.to,
+                traffic.from,
+                u8::from(traffic.family)
+            );
+            return Err(source.error(&format!("traffic.{index}.to"), &message));
+        }
+    }
+    Ok(())
 }
 
 /// Echoes are those of gateways that have the service, where hosts reach it.

@@ -24,6 +24,7 @@ mod dns;
 mod echo;
 mod link;
 mod load;
+mod mail;
 mod medium;
 #[cfg(test)]
 mod mgen_tests;
@@ -52,6 +53,7 @@ pub use dns::with_resolver;
 pub use echo::echo_service;
 pub use link::load_link;
 pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode, load_node};
+pub use mail::{Post, post};
 pub use medium::Membership;
 
 /// A scenario file as written.

@@ -53,6 +53,7 @@ pub enum BuildError {
 /// A world with the places of the scenario's members in it, not begun yet.
 pub struct Built {
     pub(crate) world: World,
+    pub(crate) seed: u64,
     /// The node of each member of the topology.
     pub(crate) nodes: Vec<NodeIndex>,
     pub(crate) topology: Topology,
@@ -138,6 +139,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
     }
     let mut built = Built {
         world,
+        seed,
         nodes,
         topology,
         traffic: loaded.traffic(variant)?,
@@ -755,6 +757,17 @@ impl Built {
                     .find(|address| any || address.is_ipv4() == ipv4)
             };
             let ports = Ports::nth(index as u16);
+            if matches!(config.what, Traffic::Mail { .. }) {
+                let post = strait_scenario::post(loaded, config);
+                let post = post.ok_or_else(|| wrong("there is no such switch".into()))?;
+                let ends = address(from).map(|address| (address, post.switch));
+                let ends = ends.ok_or_else(|| wrong("its host has no such address".into()))?;
+                let host = self.world.host_mut(self.nodes[from]);
+                let host = host.ok_or_else(|| wrong("comes from no host".into()))?;
+                let addresses = [post.sender.as_str(), &post.recipient];
+                strait_hosts::install_mail(config, host, ends, addresses, ports, seed);
+                continue;
+            }
             if config.is_echo() {
                 let echo = match self.topology.members[to].role {
                     Role::Gateway(index) => loaded.nodes[index].config.echo.as_ref(),

@@ -274,7 +274,28 @@ pub(crate) fn logs(config: &TrafficConfig, built: &Built) -> [FlowLog; 2] {
         let found = host.and_then(|host| host.logs().find(of).cloned());
         found.unwrap_or_else(|| FlowLog::new(&config.name, side))
     };
-    [log(&config.from, Side::From), log(&config.to, Side::To)]
+    let far = match config.what {
+        Traffic::Mail { octets, .. } => mailbox(config, octets, built),
+        _ => log(&config.to, Side::To),
+    };
+    [log(&config.from, Side::From), far]
+}
+
+/// A traffic's message as it lies in its mailbox.
+fn mailbox(config: &TrafficConfig, octets: u64, built: &Built) -> FlowLog {
+    let mut log = FlowLog::new(&config.name, Side::To);
+    let text = strait_traffic::mail_text(config, built.seed, octets);
+    let member = built.topology.find(&config.to);
+    let all = member.map_or(&[][..], |it| built.world.delivered(built.nodes[it]));
+    let found = all.iter().find_map(|(at, lies)| {
+        let wrong = strait_traffic::mail_wrong(config, &text, lies)?;
+        Some((at.as_nanos(), wrong))
+    });
+    if let Some((at_ns, wrong)) = found {
+        let transfer = log.transfer();
+        (transfer.finished_ns, transfer.wrong_octets) = (Some(at_ns), wrong);
+    }
+    log
 }
 
 /// The paths' totals with the names of the classes in the first gateway.

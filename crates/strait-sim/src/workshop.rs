@@ -9,8 +9,10 @@ use strait_work::perform;
 
 type Done = Result<Vec<u8>, WorkError>;
 
-/// Time for each piece: that of waking a thread, and of hearing from it.
+/// Time for each piece: that of waking a thread, and of hearing from it; of one that is to outlive
+/// power failures, that of the device.
 const PIECE: Duration = Duration::from_micros(20);
+const DEVICE: Duration = Duration::from_millis(4);
 
 /// Nanoseconds for each octet, as one core of a small machine needs them. Compression counts what
 /// goes in, and decompression what may come out.
@@ -19,6 +21,7 @@ const fn octet_ns(work: &Work) -> u64 {
         Work::Compress(_) => 10,
         Work::Decompress { .. } => 2,
         Work::Digest(_) => 4,
+        Work::Deliver { .. } => 20,
     }
 }
 
@@ -26,6 +29,8 @@ struct Job {
     ticket: Ticket,
     octets: usize,
     done: Done,
+    /// What is put into a mailbox by it.
+    delivers: Option<Vec<u8>>,
 }
 
 /// A node's pieces of work, one at a time.
@@ -50,21 +55,29 @@ impl Workshop {
     ) -> Result<Instant, WorkError> {
         let octets = work.octets();
         self.waiting.take(octets)?;
-        let time = PIECE + Duration::from_nanos(octet_ns(work) * octets as u64);
+        let piece = match work {
+            Work::Deliver { .. } => DEVICE,
+            _ => PIECE,
+        };
+        let time = piece + Duration::from_nanos(octet_ns(work) * octets as u64);
         self.busy_until = self.busy_until.max(now) + time;
         let done = perform(work);
         self.jobs.push_back(Job {
             ticket,
             octets,
             done,
+            delivers: match work {
+                Work::Deliver { octets, .. } => Some(octets.clone()),
+                _ => None,
+            },
         });
         Ok(self.busy_until)
     }
 
-    /// The first piece is done.
-    pub(crate) fn complete(&mut self) -> Option<(Ticket, Done)> {
+    /// The first piece is done: its answer, and what lies in a mailbox now.
+    pub(crate) fn complete(&mut self) -> Option<(Ticket, Done, Option<Vec<u8>>)> {
         let job = self.jobs.pop_front()?;
         self.waiting.done(job.octets);
-        Some((job.ticket, job.done))
+        Some((job.ticket, job.done, job.delivers))
     }
 }

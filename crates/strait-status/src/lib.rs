@@ -12,6 +12,7 @@ extern crate alloc;
 mod describe;
 mod flow;
 mod hf;
+mod mail;
 mod names;
 mod node;
 mod port;
@@ -31,11 +32,12 @@ use strait_core::time::Instant;
 pub use describe::{Counter, Described, Kind, Measure, Number, Shape, Value};
 pub use flow::FlowRow;
 pub use hf::{Access, Clients, Link, Rate, Station};
+pub use mail::{MailQueue, MailRow};
 pub use names::{NameRow, Names};
 pub use node::{Class, JournalStatus, Late, Local, Packets, Tap, Volume};
 pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Urgent};
 pub use prometheus::metrics;
-pub use service::{Dns, Echo, Led, Proxy, Streams};
+pub use service::{Dns, Echo, Led, Mail, Proxy, Streams};
 
 /// How long line parts of delays are known: a node can't see when octets arrive.
 const LINE: &str = "predicted";
@@ -71,6 +73,9 @@ pub struct Snapshot {
     /// Its DNS proxy; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dns: Option<Dns>,
+    /// Its message switch; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mail: Option<Mail>,
     /// What its host reaches by it; absent where its node file says nothing of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub led: Option<Led>,
@@ -108,6 +113,7 @@ impl Snapshot {
             echo: stats.echo.as_ref().map(Echo::new),
             proxy: stats.proxy.as_ref().map(Proxy::new),
             dns: stats.dns.as_ref().map(Dns::new),
+            mail: stats.mail.as_ref().map(Mail::new),
             led: stats.led.as_ref().map(Led::new),
             taps: Vec::new(),
             journal: None,

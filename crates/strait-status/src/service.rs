@@ -1,6 +1,8 @@
 //! What services of a node count, and what became of the octets of their streams.
 
-use strait_core::stats::{DnsStats, EchoStats, LedStats, ProxyRefusal, ProxyStats, TlsStats};
+use strait_core::stats::{
+    DnsStats, EchoStats, LedStats, MailStats, ProxyRefusal, ProxyStats, TlsStats,
+};
 use strait_core::stream_ledger::{ResetCause, StreamLedger};
 use strait_core::tls::TlsFault;
 
@@ -186,5 +188,53 @@ described! {
         withdrawals: u64 = stats.withdrawals => counter("led_withdrawals").head("withdrawn");
         /// Prefixes that the host's routing table refused
         refusals: u64 = stats.refusals => counter("led_refusals").head("refused");
+    }
+}
+
+described! {
+    /// A message switch.
+    pub struct Mail from stats: &MailStats {
+        /// Messages stored, and answered for
+        accepted: u64 = stats.accepted => counter("mail_accepted").head("taken");
+        /// Octets of their texts
+        octets_in: u64 = stats.octets_in => counter("mail_octets_in");
+        /// Messages that came whole and weren't taken
+        refused: u64 = stats.refused => counter("mail_refused").head("refused");
+        /// Clients that may not come
+        strangers: u64 = stats.strangers => counter("mail_strangers");
+        /// Copies that lie in a mailbox
+        delivered: u64 = stats.delivered => counter("mail_delivered").head("delivered");
+        /// Recipients whose message another switch took
+        relayed: u64 = stats.relayed => counter("mail_relayed").head("relayed");
+        /// Recipients that never get theirs
+        failed: u64 = stats.failed => counter("mail_failed").head("failed");
+        /// Recipients refused for now
+        deferred: u64 = stats.deferred => counter("mail_deferred").head("later");
+        /// Reports made
+        reports: u64 = stats.reports => counter("mail_reports").head("reports");
+        /// Failures that nobody is told of
+        untold: u64 = stats.untold => counter("mail_untold");
+        /// Connections to other switches that were there
+        connections: u64 = stats.connections => counter("mail_connections").head("connected");
+        /// Connections to other switches that broke or were refused
+        broken: u64 = stats.broken => counter("mail_broken").head("broken");
+        /// Stops within a message for a higher one
+        paused: u64 = stats.paused => counter("mail_paused").head("paused");
+        /// Batches that couldn't be stored at once
+        unstored: u64 = stats.unstored => counter("mail_unstored");
+        /// Stored envelopes that couldn't be read
+        unreadable: u64 = stats.unreadable => counter("mail_unreadable");
+        /// Deferred messages that are here
+        deferred_here: u64 = stats.waiting[0] => gauge("mail_deferred_here");
+        /// Routine messages that are here
+        routine_here: u64 = stats.waiting[1] => gauge("mail_routine_here");
+        /// Priority messages that are here
+        priority_here: u64 = stats.waiting[2] => gauge("mail_priority_here");
+        /// Immediate messages that are here
+        immediate_here: u64 = stats.waiting[3] => gauge("mail_immediate_here");
+        /// Flash messages that are here
+        flash_here: u64 = stats.waiting[4] => gauge("mail_flash_here");
+        /// Override messages that are here
+        override_here: u64 = stats.waiting[5] => gauge("mail_override_here");
     }
 }

@@ -5,8 +5,8 @@ use strait_core::delay::DelayPart;
 use strait_core::fate::DropCause;
 use strait_core::rate::LineRate;
 use strait_core::stats::{
-    ClassStats, DnsStats, EchoStats, HfCounts, HfLink, HfPeer, HfStats, LedStats, NeighbourStats,
-    PortStats, ProxyRefusal, ProxyStats, Stats,
+    ClassStats, DnsStats, EchoStats, HfCounts, HfLink, HfPeer, HfStats, LedStats, MailStats,
+    NeighbourStats, PortStats, ProxyRefusal, ProxyStats, Stats,
 };
 use strait_core::stream_ledger::ResetCause;
 use strait_core::time::Instant;
@@ -78,6 +78,11 @@ fn stats() -> Stats {
         known: 5,
         ..DnsStats::default()
     });
+    stats.mail = Some(MailStats {
+        accepted: 9,
+        waiting: [0, 1, 0, 0, 2, 0],
+        ..MailStats::default()
+    });
     stats.led = Some(LedStats {
         wanted: 3,
         there: 2,
@@ -123,6 +128,8 @@ fn every_counter_has_its_line() {
         "strait_hf_queued{port=\"line \\\"1\\\"\",priority=\"15\"} 0",
         "strait_hf_access_bound{port=\"line \\\"1\\\"\",sap=\"0\"} 0",
         "strait_proxy_partners_known 1",
+        "strait_mail_accepted_total 9",
+        "strait_mail_flash_here 2",
         "strait_dns_asked_total 7",
         "strait_dns_known 5",
         "strait_proxy_repaired_total 6",

@@ -67,6 +67,11 @@ impl TrafficConfig {
         Ok(())
     }
 
+    /// Whether its other end is a gateway, and no host.
+    pub const fn is_to_gateway(&self) -> bool {
+        self.is_echo() || matches!(self.what, Traffic::Mail { .. })
+    }
+
     /// Whether its other end is a gateway's echo service.
     pub const fn is_echo(&self) -> bool {
         matches!(
@@ -161,6 +166,8 @@ pub enum Kind {
     Pair,
     /// Octets, or datagrams, that a gateway's echo service sends back.
     Echo,
+    /// A message for a mailbox of a gateway.
+    Mail,
 }
 
 impl KindWord for Kind {
@@ -180,6 +187,7 @@ impl KindWord for Kind {
             Self::Hello => "hello",
             Self::Pair => "pair",
             Self::Echo => "echo",
+            Self::Mail => "mail",
         }
     }
 }
@@ -336,6 +344,15 @@ pub enum Traffic {
         options: TcpOptions,
         /// What it is secured by.
         tls: Option<CallerTls>,
+    },
+    /// A message for a mailbox.
+    Mail {
+        /// Octets of it.
+        octets: u64,
+        /// The value of MT-PRIORITY, if it says one.
+        priority: Option<i8>,
+        /// How the host's end is made.
+        options: TcpOptions,
     },
     /// Datagrams that come back.
     EchoDatagrams {

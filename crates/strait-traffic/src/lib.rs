@@ -11,6 +11,7 @@ mod agreed;
 mod config;
 mod content;
 mod log;
+mod mail;
 pub mod measure;
 pub mod mgen;
 mod mgen_flows;
@@ -31,6 +32,7 @@ pub use self::content::{
     voice_packet, widen,
 };
 pub use self::log::{FlowLog, Mark, ObjectMark, Side, Transfer};
+pub use self::mail::{mail_text, mail_wrong};
 pub use self::mgen_flows::{DATAGRAM_OCTETS_MAX, flow_key, source_ports};
 pub use self::mgen_report::{Arrival, arrivals_report, flow_reports, text_logs};
 pub use self::report::{FlowReport, Series, metrics_of, report};

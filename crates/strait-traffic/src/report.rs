@@ -59,6 +59,7 @@ pub struct Series {
 ///   `complete` is the share of the transfers that came to an end.
 /// * chatter, hello: how many packets were sent.
 /// * pair: see [`crate::pair`].
+/// * mail: `taken_s` until the switch has answered for it, `time_s` until it lies in its mailbox.
 /// * else tcp, page: from asking for the first connection to the arrival of the last octet;
 ///   `complete` is 1 if everything arrived, `wrong` the octets that weren't what was sent.
 ///
@@ -93,6 +94,7 @@ pub fn report(config: &TrafficConfig, from: &FlowLog, to: &FlowLog) -> FlowRepor
         }
         Traffic::Pair(_) => report.pairs(&from.pairs),
         Traffic::EchoStream { .. } => report.echo(from),
+        Traffic::Mail { .. } => report.mail(from, to),
     }
     report
 }
@@ -125,6 +127,7 @@ pub fn metrics_of(config: &TrafficConfig) -> Vec<String> {
             "complete",
             "secure_s",
         ],
+        Traffic::Mail { .. } => &["time_s", "taken_s", "connect_s", "complete", "wrong"],
         Traffic::Page { .. } => &["time_s", "goodput_bit_s"],
         Traffic::Chatter { .. } | Traffic::Hello { .. } => &["sent"],
         Traffic::Pair(_) => &[
@@ -351,6 +354,19 @@ impl FlowReport {
         self.transfer(near.started_ns, &near);
         self.tcp_counters(&[&near]);
         self.progress(&from.received);
+    }
+
+    /// From the beginning until the switch has taken it, and until it lies in its mailbox.
+    fn mail(&mut self, from: &FlowLog, to: &FlowLog) {
+        let near = from.transfer.clone().unwrap_or_default();
+        let far = to.transfer.clone().unwrap_or_default();
+        let since = |at_ns| span_s(near.started_ns, at_ns);
+        self.metric("connect_s", since(near.connected_ns));
+        self.metric("taken_s", since(near.finished_ns));
+        self.metric("time_s", since(far.finished_ns));
+        let complete = far.finished_ns.is_some() && far.wrong_octets == 0;
+        self.metric("complete", Some(f64::from(u8::from(complete))));
+        self.metric("wrong", Some(far.wrong_octets as f64));
     }
 
     fn tcp(&mut self, from: &FlowLog, to: &FlowLog) {

@@ -202,6 +202,7 @@ fn a_simulated_node_says_of_itself_what_a_live_one_does() {
         stats: node.stats(),
         flows: &node.flows(),
         names: &|| node.names(Instant::from_secs(1)),
+        mail: &|| node.mail(Instant::from_secs(1)),
         ports: &ports,
         rates: &Rates::default(),
         timers: &Timers::default(),

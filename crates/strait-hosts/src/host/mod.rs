@@ -365,6 +365,8 @@ impl Host {
                 self.stopped = true;
                 self.stack.drop_all(now, DropCause::Stopped);
             }
+            // A host has no switch.
+            Command::Mail(_) => {}
         }
     }
 }

@@ -6,6 +6,7 @@ mod dns;
 mod echo;
 mod flow;
 mod http;
+mod mail;
 mod measured;
 mod mgen;
 mod page_client;
@@ -19,12 +20,15 @@ use std::net::{IpAddr, SocketAddr};
 use strait_core::chance::Stream;
 use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
+use strait_mail::Client;
+use strait_mail::client::Letter;
+use strait_mail::message::Recipient;
 use strait_traffic::measure::Campaign;
 use strait_traffic::mgen::Protocol;
 use strait_traffic::pair::PairCampaign;
 use strait_traffic::{
     Content, DNS_PORT, FlowLog, LookUps, MgenTraffic, Ports, Side, TcpOptions, Traffic,
-    TrafficConfig, association, object_octets, source_ports,
+    TrafficConfig, association, mail_text, object_octets, source_ports,
 };
 
 use self::bulk::{BulkReceiver, BulkSender};
@@ -32,6 +36,7 @@ use self::chatter::{ChatterSource, Speaker};
 use self::dns::{Lookups, NameServer};
 use self::echo::{EchoAsker, EchoCaller, Safety};
 use self::flow::{Datagrams, Form, Pace};
+use self::mail::MailCaller;
 use self::measured::{MeasureClient, MeasureServer};
 use self::mgen::{MgenReceiver, MgenSender};
 use self::page_client::PageClient;
@@ -153,7 +158,7 @@ pub fn install(
         Traffic::Hello { period } => job.chatter(Speaker::Router, period),
         Traffic::Pair(campaign) => job.pairs(&campaign),
         // Its other end is no host.
-        Traffic::EchoStream { .. } | Traffic::EchoDatagrams { .. } => Ok(()),
+        Traffic::EchoStream { .. } | Traffic::EchoDatagrams { .. } | Traffic::Mail { .. } => Ok(()),
     }
 }
 
@@ -225,6 +230,51 @@ pub fn install_echo(
         }
         _ => Ok(()),
     }
+}
+
+/// Puts a traffic of mail on its host: `from_addr` is the host's, `switch` that of the gateway that
+/// it brings its message to, which is from the first of `addresses` to the second.
+pub fn install_mail(
+    config: &TrafficConfig,
+    from: &mut Host,
+    (from_addr, switch): (IpAddr, SocketAddr),
+    [sender, recipient]: [&str; 2],
+    ports: Ports,
+    seed: u64,
+) {
+    let Traffic::Mail {
+        octets,
+        priority,
+        options,
+    } = config.what.clone()
+    else {
+        return;
+    };
+    let text = mail_text(config, seed, octets);
+    let letter = Letter {
+        id: 1,
+        sender: sender.into(),
+        wire: priority,
+        octets: text.len() as u64,
+        recipients: vec![Recipient {
+            address: recipient.into(),
+            ..Recipient::default()
+        }],
+        ..Letter::default()
+    };
+    let mut caller = MailCaller {
+        log: FlowLog::new(&config.name, Side::From),
+        ends: (SocketAddr::new(from_addr, ports.from), switch),
+        start: Some(span(config, seed).start),
+        options,
+        letter,
+        text,
+        client: Client::new("mua.example"),
+        connection: None,
+        out: Vec::new(),
+    };
+    caller.log.transfer();
+    from.install(|_| caller);
 }
 
 fn span(config: &TrafficConfig, seed: u64) -> Span {

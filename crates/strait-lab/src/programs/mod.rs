@@ -6,6 +6,7 @@ mod curl;
 mod dig;
 mod echo;
 mod esp;
+mod mail;
 mod measured;
 mod page;
 mod pairs;
@@ -21,7 +22,7 @@ use strait_core::time::{Duration, Instant};
 use strait_live::kernel::namespace::Namespace;
 use strait_qos::Dscp;
 use strait_scenario::topology::{Role, Topology};
-use strait_scenario::{Loaded, echo_service, with_resolver};
+use strait_scenario::{Loaded, echo_service, post, with_resolver};
 use strait_traffic::{Family, FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig, report};
 
 use self::call::Call;
@@ -30,6 +31,8 @@ use self::curl::Curl;
 use self::dig::Dig;
 use self::echo::Echo;
 use self::esp::Esp;
+use self::mail::Mail;
+pub(crate) use self::mail::maildir;
 use self::measured::Measured;
 use self::page::Page;
 use self::pairs::Pairs;
@@ -158,6 +161,9 @@ impl Flow {
                 near,
                 service.ok_or_else(|| wrong("there is no such service"))?,
             )
+        } else if matches!(config.what, Traffic::Mail { .. }) {
+            let post = post(loaded, config).ok_or_else(|| wrong("there is no such switch"))?;
+            (near, post.switch)
         } else {
             end(&config.to, ports.to)?
         };
@@ -266,6 +272,11 @@ pub(crate) fn cast(
                 Traffic::Pair(_) => Box::new(Pairs::new(&flow)?),
                 Traffic::EchoStream { .. } | Traffic::EchoDatagrams { .. } => {
                     Box::new(Echo::new(&flow)?)
+                }
+                Traffic::Mail { .. } => {
+                    let post = post(loaded, config);
+                    let post = post.ok_or_else(|| flow.wrong("there is no such switch"))?;
+                    Box::new(Mail::new(&flow, post, loaded.scenario.seed)?)
                 }
                 Traffic::Measured { .. } => Box::new(Measured::new(&flow)?),
                 Traffic::Tcp { .. } | Traffic::Page { .. } if config.dscp != Dscp::default() => {

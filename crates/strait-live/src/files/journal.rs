@@ -302,6 +302,7 @@ baud = 9600
             stats,
             flows: &[],
             names: &Vec::new,
+            mail: &Vec::new,
             ports: &[],
             rates: &BESIDE.0,
             timers: &BESIDE.1,

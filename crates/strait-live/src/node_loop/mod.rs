@@ -739,6 +739,7 @@ impl<N: Node + ?Sized> Runner<N> {
             stats: self.node.stats(),
             flows: &self.node.flows(),
             names: &|| self.node.names(now),
+            mail: &|| self.node.mail(now),
             ports: &self.bench.statuses(),
             rates: &self.rates,
             timers: &self.timers,

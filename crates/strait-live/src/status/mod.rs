@@ -1,6 +1,6 @@
 //! The status socket: how an operator asks a running gateway how it is.
 //!
-//! A client sends one line, `status text`, `status json` or `status names`, and reads the answer to
+//! A client sends one line, `status text`, `json`, `names` or `mail`, and reads the answer to
 //! the end. With `status stream SECONDS` it gets a line of JSON at once and after each such period,
 //! until it hangs up; one that doesn't read is cut.
 
@@ -8,15 +8,19 @@ pub mod metrics;
 pub mod server;
 pub mod snapshot;
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use nix::sys::stat::{Mode, fchmod};
 use socket2::{Domain, SockAddr, Socket, Type};
+use strait_core::mail::MailOrder;
 use strait_core::node::Command;
 use strait_core::time::{Duration, Instant};
 use strait_status::Snapshot;
@@ -36,6 +40,8 @@ pub enum Format {
     Line,
     /// Names that are known or asked for, as a JSON object.
     Names,
+    /// Messages of the switch, likewise.
+    Mail,
 }
 
 impl Format {
@@ -46,6 +52,7 @@ impl Format {
             Self::Json => "json",
             Self::Line => "line",
             Self::Names => "names",
+            Self::Mail => "mail",
         }
     }
 }
@@ -62,7 +69,11 @@ pub type Content = Box<dyn FnMut(Format, &View<'_>) -> String>;
 pub struct StatusServer {
     server: Server,
     path: PathBuf,
+    orders: Orders,
 }
+
+/// What operators want of messages, until the node hears it.
+type Orders = Rc<RefCell<VecDeque<MailOrder>>>;
 
 impl StatusServer {
     /// Listens at `path`, whose directory is made if it is missing.
@@ -76,10 +87,13 @@ impl StatusServer {
         }
         clear_stale(path)?;
         let listener = bind_private(path).doing(doing)?;
-        let server = Server::new(Listener::Unix(listener), answerer(content)).doing(doing)?;
+        let orders = Orders::default();
+        let answerer = answerer(content, Rc::clone(&orders));
+        let server = Server::new(Listener::Unix(listener), answerer).doing(doing)?;
         Ok(Self {
             server,
             path: path.to_path_buf(),
+            orders,
         })
     }
 }
@@ -118,7 +132,7 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     Ok(OwnedFd::from(socket).into())
 }
 
-fn answerer(mut content: Content) -> Answerer {
+fn answerer(mut content: Content, orders: Orders) -> Answerer {
     Box::new(move |request, view| {
         let Some(end) = request.iter().position(|octet| *octet == b'\n') else {
             return Answer::Incomplete;
@@ -127,19 +141,43 @@ fn answerer(mut content: Content) -> Answerer {
             b"status text" => content(Format::Text, view),
             b"status json" => content(Format::Json, view),
             b"status names" => content(Format::Names, view),
-            request => match stream_period(request) {
-                Some(period) => {
+            b"status mail" => content(Format::Mail, view),
+            request => match (stream_period(request), mail_order(request)) {
+                (Some(period), _) => {
                     return Answer::Every(period, content(Format::Line, view).into_bytes());
                 }
-                None => ASK.to_owned(),
+                (None, Some(order)) => give_order(order, view, &orders),
+                (None, None) => ASK.to_owned(),
             },
         };
         Answer::Full(answer.into_bytes())
     })
 }
 
-const ASK: &str =
-    "error: ask `status text`, `status json`, `status names` or `status stream SECONDS`\n";
+const ASK: &str = "error: ask `status text`, `json`, `names`, `mail` or `stream SECONDS`, or `mail hold ID` or \
+     `mail release ID`\n";
+
+/// What is wanted of a message.
+fn mail_order(request: &[u8]) -> Option<MailOrder> {
+    let words = std::str::from_utf8(request.strip_prefix(b"mail ")?).ok()?;
+    let (word, id) = words.split_once(' ')?;
+    let id = id.parse().ok()?;
+    match word {
+        "hold" => Some(MailOrder::Hold(id)),
+        "release" => Some(MailOrder::Release(id)),
+        _ => None,
+    }
+}
+
+/// Passes an order on, if it is about a message that is here.
+fn give_order(order: MailOrder, view: &View<'_>, orders: &Orders) -> String {
+    let (MailOrder::Hold(id) | MailOrder::Release(id)) = order;
+    if !(view.mail)().iter().any(|it| it.id == id) {
+        return format!("error: there is no message {id} here: `strait mail queue` has all\n");
+    }
+    orders.borrow_mut().push_back(order);
+    "done\n".into()
+}
 
 /// The period that a stream is asked for with.
 fn stream_period(request: &[u8]) -> Option<Duration> {
@@ -173,7 +211,7 @@ impl Service for StatusServer {
     }
 
     fn poll_command(&mut self) -> Option<Command> {
-        self.server.poll_command()
+        self.orders.borrow_mut().pop_front().map(Command::Mail)
     }
 }
 
@@ -197,6 +235,28 @@ pub fn request(path: &Path, format: Format, patience: Duration) -> Result<String
     let read = stream.read_to_string(&mut answer);
     read.doing(|| doing(path))?;
     Ok(answer)
+}
+
+/// Has the gateway behind the socket at `path` hold or release a message.
+///
+/// # Errors
+/// Nobody listens there, or it has no such message.
+pub fn order(path: &Path, order: MailOrder, patience: Duration) -> Result<(), Error> {
+    let (word, id) = match order {
+        MailOrder::Hold(id) => ("hold", id),
+        MailOrder::Release(id) => ("release", id),
+    };
+    let stream = ask(path, &format!("mail {word} {id}\n"), patience)?;
+    let mut answer = String::new();
+    let read = stream.take(ANSWER_OCTETS_MAX).read_to_string(&mut answer);
+    read.doing(|| doing(path))?;
+    match answer.strip_prefix("error: ") {
+        Some(why) => Err(Error::invalid(
+            format!("{word} message {id}"),
+            why.trim_end(),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// What the gateway behind the socket at `path` says of itself, at once and after each `period`.

@@ -323,6 +323,7 @@ mod tests {
             stats: &Stats::default(),
             flows: &[],
             names: &Vec::new,
+            mail: &Vec::new,
             ports: &[],
             rates: &Rates::default(),
             timers: &Timers::default(),

@@ -1,7 +1,7 @@
 //! What a running gateway says of itself: as tables for people, as JSON for programs.
 
 use strait_report::status_text;
-use strait_status::{Late, Names, Snapshot};
+use strait_status::{Late, MailQueue, Names, Snapshot};
 
 use super::{Content, Format};
 use crate::node_loop::Recorder;
@@ -15,6 +15,10 @@ pub fn content(name: String) -> Content {
             Format::Names => {
                 let names = Names::new(&status, (view.names)());
                 serde_json::to_string_pretty(&names).unwrap_or_default() + "\n"
+            }
+            Format::Mail => {
+                let queue = MailQueue::new(&status, (view.mail)());
+                serde_json::to_string_pretty(&queue).unwrap_or_default() + "\n"
             }
             Format::Text => status_text(&status),
             Format::Line => serde_json::to_string(&status).unwrap_or_default() + "\n",
@@ -171,6 +175,7 @@ mod tests {
             stats: &stats,
             flows: &[call()],
             names: &|| vec![known()],
+            mail: &Vec::new,
             ports: &ports,
             rates: &rates,
             timers: &timers,

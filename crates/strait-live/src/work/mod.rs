@@ -1,5 +1,7 @@
-//! What a node has done beside its thread: compression and digests ([`strait_core::work`]).
+//! What a node has done beside its thread: compression, digests and deliveries
+//! ([`strait_core::work`]).
 
+mod maildir;
 pub(crate) mod worker;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -68,7 +70,14 @@ fn does(jobs: Vec<Job>) -> Vec<Answer> {
     let answer = |Job { ticket, work }| Answer {
         ticket,
         octets: work.octets(),
-        done: perform(&work),
+        done: match &work {
+            Work::Deliver {
+                folder,
+                name,
+                octets,
+            } => maildir::deliver(folder, name, octets),
+            work => perform(work),
+        },
     };
     jobs.into_iter().map(answer).collect()
 }

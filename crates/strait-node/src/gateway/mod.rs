@@ -29,6 +29,7 @@ use core::net::IpAddr;
 use strait_core::error_limit::ErrorLimit;
 use strait_core::fate::{Ledger, Memory, Origin};
 use strait_core::flow::Flow;
+use strait_core::mail::MailEntry;
 use strait_core::names::NameEntry;
 use strait_core::node::{Boot, Command, FrameMeta, Owner, PortEvent, RouteChange, StoreOp, Ticket};
 use strait_core::prefix::Prefix;
@@ -588,6 +589,7 @@ impl Gateway {
                     port.clear(now, DropCause::Stopped, &mut self.ledger);
                 }
             }
+            Command::Mail(order) => self.services.obey(now, order),
         }
     }
 
@@ -772,6 +774,10 @@ impl Node for Gateway {
 
     fn names(&self, now: Instant) -> Vec<NameEntry> {
         self.services.names(now)
+    }
+
+    fn mail(&self, now: Instant) -> Vec<MailEntry> {
+        self.services.mail(now)
     }
 
     fn check(&self) {

@@ -5,16 +5,18 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::fate::{Ledger, Origin};
+use strait_core::mail::{MailEntry, MailOrder};
 use strait_core::names::NameEntry;
 use strait_core::node::{Owner, WallTime};
-use strait_core::{Effect, Input, Instant, Packet, PortId};
+use strait_core::{Duration, Effect, Input, Instant, Packet, PortId};
+use strait_mail::{Link, Switch};
 use strait_qos::Policy;
 
 use super::Stored;
 use super::dns::Dns;
 use super::port::Port;
 use super::port_set::PortSet;
-use super::proxied::Proxied;
+use super::proxied::{Carriage, Proxied};
 use crate::config::NodeConfig;
 use crate::echo::Echo;
 use crate::route::{Hop, Prefix, Routes};
@@ -24,6 +26,13 @@ use crate::route::{Hop, Prefix, Routes};
 pub(super) const ECHO: Owner = Owner(256);
 const PROXY: Owner = Owner(257);
 pub(super) const DNS: Owner = Owner(258);
+const MAIL: Owner = Owner(259);
+
+/// The way to a next hop of mail on this side of links: no line is slower.
+const NEAR: Link = Link {
+    bit_s: 1_000_000_000,
+    turn: Duration::ZERO,
+};
 
 /// The services of a gateway.
 #[derive(Debug)]
@@ -31,6 +40,36 @@ pub(super) struct Services {
     echo: Option<Box<Echo>>,
     proxy: Option<Box<Proxied>>,
     dns: Option<Box<Dns>>,
+    mail: Option<Box<Mail>>,
+}
+
+/// A message switch, and the links by which its next hops are reached.
+#[derive(Debug)]
+struct Mail {
+    switch: Switch,
+    /// By link port.
+    carriages: Vec<Carriage>,
+}
+
+impl Mail {
+    fn settle(&mut self, now: Instant, around: &mut Around<'_>) {
+        let hops: Vec<IpAddr> = self.switch.hops().collect();
+        let carriages = &self.carriages;
+        let links = hops.into_iter().map(|address| {
+            let Some(hop) = around.link_to(address) else {
+                return Some(NEAR);
+            };
+            let there = around.ports[hop.port.index()].queue.reaches(hop.to);
+            let link = Carriage::view(carriages, hop, around).filter(|_| there)?;
+            Some(Link {
+                bit_s: link.bit_s,
+                turn: link.turn,
+            })
+        });
+        self.switch.set_links(now, links);
+        self.switch.settle(now);
+        around.ledger.stats_mut().mail = Some(*self.switch.stats());
+    }
 }
 
 /// A gateway, as its services see it.
@@ -88,6 +127,12 @@ impl Services {
             dns: config
                 .dns()
                 .map(|dns| Box::new(Dns::new(DNS, dns, config, seed, stored))),
+            mail: config.mail().map(|mail| {
+                Box::new(Mail {
+                    switch: Switch::new(MAIL, mail.settings(config), stored),
+                    carriages: config.ports.iter().map(Carriage::of).collect(),
+                })
+            }),
         }
     }
 
@@ -125,6 +170,14 @@ impl Services {
         self.dns
             .iter_mut()
             .for_each(|it| it.set_calendar(now, wall));
+        let mail = self.mail.iter_mut();
+        mail.for_each(|it| it.switch.set_calendar(now, wall));
+    }
+
+    /// An operator's order about mail.
+    pub(super) fn obey(&mut self, now: Instant, order: MailOrder) {
+        let mail = self.mail.iter_mut();
+        mail.for_each(|it| it.switch.obey(now, order));
     }
 
     /// Something happened to something of this owner's; false if that is no service.
@@ -133,6 +186,10 @@ impl Services {
             ECHO => self.echo.iter_mut().for_each(|it| it.hear(now, input)),
             PROXY => self.proxy.iter_mut().for_each(|it| it.hear(now, input)),
             DNS => self.dns.iter_mut().for_each(|it| it.hear(now, input)),
+            MAIL => {
+                let mail = self.mail.iter_mut();
+                mail.for_each(|it| it.switch.hear(now, input));
+            }
             _ => return false,
         }
         true
@@ -145,6 +202,9 @@ impl Services {
         }
         if let Some(dns) = &mut self.dns {
             dns.settle(now, &mut around);
+        }
+        if let Some(mail) = &mut self.mail {
+            mail.settle(now, &mut around);
         }
         let Some(echo) = &mut self.echo else { return };
         let ports = around.ledger.stats().ports.iter().zip(around.ports);
@@ -161,14 +221,16 @@ impl Services {
     pub(super) fn poll_effect(&mut self) -> Option<Effect> {
         let echoed = self.echo.as_mut().and_then(|it| it.poll_effect());
         let proxied = echoed.or_else(|| self.proxy.as_mut()?.poll_effect());
-        proxied.or_else(|| self.dns.as_mut()?.poll_effect())
+        let resolved = proxied.or_else(|| self.dns.as_mut()?.poll_effect());
+        resolved.or_else(|| self.mail.as_mut()?.switch.poll_effect())
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {
         let echo = self.echo.as_ref().and_then(|it| it.wake());
         let proxy = self.proxy.as_ref().and_then(|it| it.wake());
         let dns = self.dns.as_ref().and_then(|it| it.wake());
-        echo.into_iter().chain(proxy).chain(dns).min()
+        let mail = self.mail.as_ref().and_then(|it| it.switch.wake());
+        [echo, proxy, dns, mail].into_iter().flatten().min()
     }
 
     /// The names that are known or asked for.
@@ -176,9 +238,16 @@ impl Services {
         self.dns.as_ref().map_or_else(Vec::new, |it| it.names(now))
     }
 
+    /// The messages that are here.
+    pub(super) fn mail(&self, now: Instant) -> Vec<MailEntry> {
+        let mail = self.mail.as_ref();
+        mail.map_or_else(Vec::new, |it| it.switch.entries(now))
+    }
+
     pub(super) fn check(&self) {
         self.echo.iter().for_each(|echo| echo.check());
         self.proxy.iter().for_each(|proxy| proxy.check());
         self.dns.iter().for_each(|dns| dns.check());
+        self.mail.iter().for_each(|mail| mail.switch.check());
     }
 }

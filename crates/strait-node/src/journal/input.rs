@@ -1,6 +1,7 @@
 //! Inputs and pulls as record bodies.
 
 use strait_core::id::TxId;
+use strait_core::mail::MailOrder;
 use strait_core::node::{
     Command, DatagramMeta, DownCause, FrameMeta, Notice, Owner, PortEvent, PortState, RouteChange,
     RouteEvent, Side, SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn,
@@ -148,6 +149,14 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
         }
         Input::Wall(wall) => put.number(wall.0),
         Input::Command(Command::Stop) => put.octet(0),
+        Input::Command(Command::Mail(order)) => {
+            let (kind, id) = match order {
+                MailOrder::Hold(id) => (1, id),
+                MailOrder::Release(id) => (2, id),
+            };
+            put.octet(kind);
+            put.number(*id);
+        }
     }
 }
 
@@ -189,6 +198,7 @@ const fn work_error_code(error: WorkError) -> u8 {
         WorkError::TooLong => 1,
         WorkError::Broken => 2,
         WorkError::Busy => 3,
+        WorkError::Host => 4,
     }
 }
 
@@ -198,6 +208,7 @@ fn take_work_result<'a>(take: &mut Take<'a>) -> Option<Result<&'a [u8], WorkErro
         1 => Err(WorkError::TooLong),
         2 => Err(WorkError::Broken),
         3 => Err(WorkError::Busy),
+        4 => Err(WorkError::Host),
         _ => return None,
     })
 }
@@ -465,6 +476,8 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
         kind::WALL => Input::Wall(WallTime(take.number()?)),
         kind::COMMAND => match take.octet()? {
             0 => Input::Command(Command::Stop),
+            1 => Input::Command(Command::Mail(MailOrder::Hold(take.number()?))),
+            2 => Input::Command(Command::Mail(MailOrder::Release(take.number()?))),
             _ => return None,
         },
         _ => return None,

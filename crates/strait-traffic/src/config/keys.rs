@@ -25,7 +25,7 @@ pub struct TrafficKeys {
     pub kind: Kind,
     /// The host that begins: the sender, or the client of a page.
     pub from: String,
-    /// The other host; of an echo, the gateway with the service.
+    /// The other host; of an echo or mail, the gateway with the service or the mailbox.
     pub to: String,
     /// When it begins.
     #[serde(default = "zero")]
@@ -65,7 +65,7 @@ pub struct TrafficKeys {
     /// each size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// tcp, page: octets altogether.
+    /// tcp, page: octets altogether. mail: of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub octets: Option<Octets>,
     /// tcp, page: what is transferred is a page of text over and over, not octets that look random.
@@ -119,6 +119,9 @@ pub struct TrafficKeys {
     /// of its message. Those that aren't here are read from their files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Vec<(u64, u32)>>,
+    /// mail: the value of MT-PRIORITY, from -9 to 9 (Flash is 4); it says none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mt_priority: Option<i8>,
     /// echo with `octets`: the connection has TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<CallerTls>,
@@ -168,6 +171,7 @@ impl TrafficKeys {
             script: None,
             script_text: None,
             captures: BTreeMap::new(),
+            mt_priority: None,
             tls: None,
         }
     }
@@ -225,6 +229,7 @@ impl TrafficKeys {
             }),
             Kind::Pair => self.pair(),
             Kind::Echo => self.echo(),
+            Kind::Mail => self.mail(),
         }
     }
 
@@ -288,6 +293,17 @@ impl TrafficKeys {
         }
     }
 
+    fn mail(&self) -> Result<Traffic, KeyError> {
+        if self.mt_priority.is_some_and(|it| !(-9..=9).contains(&it)) {
+            return Err(self.bounds("mt_priority", "from -9 to 9"));
+        }
+        Ok(Traffic::Mail {
+            octets: self.octets.ok_or_else(|| self.missing("octets"))?.0,
+            priority: self.mt_priority,
+            options: self.tcp_options(true)?,
+        })
+    }
+
     /// A script that is in a file has no flows until that is read.
     fn mgen(&self) -> Result<Traffic, KeyError> {
         let text = match (&self.script, &self.script_text) {
@@ -320,11 +336,11 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 26] {
-        use Kind::{Chatter, Dns, Echo, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
+    fn particular(&self) -> [KindKey<Kind>; 27] {
+        use Kind::{Chatter, Dns, Echo, Esp, Hello, Mail, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
-        const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo];
-        const ENDPOINTS: &[Kind] = &[Tcp, Page, Mgen, Echo, Dns];
+        const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo, Mail];
+        const ENDPOINTS: &[Kind] = &[Tcp, Page, Mgen, Echo, Mail, Dns];
         [
             KindKey::new("stop", self.stop.is_some(), ENDS),
             KindKey::new(
@@ -342,7 +358,7 @@ impl TrafficKeys {
             KindKey::new("rate", self.rate.is_some(), &[Udp, Esp, Tcp]),
             KindKey::new("poisson", self.poisson.is_some(), &[Udp]),
             KindKey::new("count", self.count.is_some(), &[Ping, Dns, Tcp, Pair, Echo]),
-            KindKey::new("octets", self.octets.is_some(), &[Tcp, Page, Echo]),
+            KindKey::new("octets", self.octets.is_some(), &[Tcp, Page, Echo, Mail]),
             KindKey::new("text", self.text.is_some(), &[Tcp, Page, Echo]),
             KindKey::new("sizes", self.sizes.is_some(), &[Tcp, Pair]),
             KindKey::new("direction", self.direction.is_some(), &[Tcp]),
@@ -359,6 +375,7 @@ impl TrafficKeys {
             KindKey::new("script", self.script.is_some(), &[Mgen]),
             KindKey::new("script_text", self.script_text.is_some(), &[Mgen]),
             KindKey::new("captures", !self.captures.is_empty(), &[Mgen]),
+            KindKey::new("mt_priority", self.mt_priority.is_some(), &[Mail]),
             KindKey::new("tls", self.tls.is_some(), &[Echo]),
         ]
     }

@@ -109,7 +109,7 @@ fn compared(traffic: &TrafficConfig, run: &Run) -> Vec<Figure> {
     };
     let name = traffic.name.as_str();
     match &traffic.what {
-        Traffic::EchoStream { .. } | Traffic::Page { .. } => {
+        Traffic::EchoStream { .. } | Traffic::Page { .. } | Traffic::Mail { .. } => {
             vec![figure(name, "time", "time_s", AGREEMENT.1)]
         }
         Traffic::Ping { .. } | Traffic::Dns { .. } | Traffic::EchoDatagrams { .. } => vec![

@@ -9,6 +9,7 @@ mod dissector;
 mod dns;
 mod emulate;
 mod lab;
+mod mail;
 mod measure;
 mod policy;
 mod proxy;
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Status(status::Args),
     /// Ask a running gateway which names its DNS proxy knows, and which it asks for.
     Dns(dns::Args),
+    /// Ask a running gateway which mail it has, why that waits, and hold or release some.
+    Mail(mail::Args),
     /// Emulate a link between two ports of this host.
     Emulate(emulate::Args),
     /// Repeat a gateway's run from its journal.
@@ -72,6 +75,7 @@ impl Command {
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Dns(args) => dns::run(&args),
+            Self::Mail(args) => mail::run(&args),
             Self::Emulate(args) => emulate::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Check(args) => check::run(&args),

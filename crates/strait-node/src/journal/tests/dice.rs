@@ -3,6 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use strait_core::id::TxId;
+use strait_core::mail::MailOrder;
 use strait_core::node::{
     Command, DatagramMeta, DownCause, FrameMeta, Notice, Owner, PortEvent, PortState, RouteChange,
     RouteEvent, Side, SocketEvent, SocketId, StoreError, StreamEvent, StreamId, Ticket, Turn,
@@ -226,7 +227,8 @@ impl Dice<'_> {
                     Err(WorkError::TooLong),
                     Err(WorkError::Broken),
                     Err(WorkError::Busy),
-                ][self.below(4) as usize],
+                    Err(WorkError::Host),
+                ][self.below(5) as usize],
             },
             13 => Input::Routed {
                 prefix: Prefix {
@@ -240,7 +242,11 @@ impl Dice<'_> {
                 },
             },
             9 => Input::Wall(WallTime(self.word())),
-            _ => Input::Command(Command::Stop),
+            _ => Input::Command(match self.below(3) {
+                0 => Command::Stop,
+                1 => Command::Mail(MailOrder::Hold(self.word())),
+                _ => Command::Mail(MailOrder::Release(self.word())),
+            }),
         }
     }
 

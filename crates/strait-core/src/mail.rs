@@ -1,0 +1,82 @@
+//! What a message switch has, for its operator's eyes: it is in no log.
+
+use alloc::string::String;
+
+use crate::time::Duration;
+
+/// What an operator wants of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MailOrder {
+    /// It stays until it is let go.
+    Hold(u64),
+    /// It goes again.
+    Release(u64),
+}
+
+/// What a message waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MailState {
+    /// An operator holds it.
+    Held,
+    /// The link to its next hop is down.
+    LinkDown,
+    /// No connection to its next hop is there.
+    Unconnected,
+    /// A message of higher precedence goes first.
+    Behind,
+    /// It is its turn, or that of one before it.
+    Queued,
+    /// It is being sent, or waits for its answer.
+    Sending,
+    /// It was refused for now, and waits for its next try.
+    Later,
+    /// It is being written to a mailbox.
+    Delivering,
+}
+
+impl MailState {
+    /// As a word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::LinkDown => "link down",
+            Self::Unconnected => "no connection",
+            Self::Behind => "behind higher",
+            Self::Queued => "queued",
+            Self::Sending => "sending",
+            Self::Later => "later",
+            Self::Delivering => "delivering",
+        }
+    }
+}
+
+/// A message and one of the ways by which it is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MailEntry {
+    /// Its number.
+    pub id: u64,
+    /// Its precedence.
+    pub precedence: &'static str,
+    /// Octets of its text.
+    pub octets: u64,
+    /// Since when it is here, as far as the calendar tells.
+    pub age: Duration,
+    /// Its return path.
+    pub sender: String,
+    /// Those who are to get it this way.
+    pub recipients: String,
+    /// The way: the next hop, or a mailbox.
+    pub hop: String,
+    /// What it waits for.
+    pub state: MailState,
+    /// How often it was refused for now.
+    pub tries: u32,
+    /// What was said last.
+    pub said: String,
+    /// Octets that go before it by the same way, its own included.
+    pub ahead_octets: u64,
+    /// How long those take at the link's rate, where that is known.
+    pub estimate: Option<Duration>,
+    /// The field `Received` of this switch.
+    pub trace: String,
+}

@@ -1,0 +1,38 @@
+//! What a message switch counts.
+
+/// A message switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MailStats {
+    /// Messages taken: stored, and answered for.
+    pub accepted: u64,
+    /// Octets of their texts.
+    pub octets_in: u64,
+    /// Messages that came whole and weren't taken.
+    pub refused: u64,
+    /// Clients that may not come.
+    pub strangers: u64,
+    /// Copies that lie in a mailbox.
+    pub delivered: u64,
+    /// Recipients whose message another switch took.
+    pub relayed: u64,
+    /// Recipients that will never get theirs.
+    pub failed: u64,
+    /// Recipients that were refused for now.
+    pub deferred: u64,
+    /// Reports made.
+    pub reports: u64,
+    /// Failures that nobody is told of: of reports, or where nobody wants to hear them.
+    pub untold: u64,
+    /// Connections to other switches that were there.
+    pub connections: u64,
+    /// Connections to other switches that broke or were refused.
+    pub broken: u64,
+    /// Times that a lane stopped within a message for a higher one.
+    pub paused: u64,
+    /// Batches that couldn't be stored at once.
+    pub unstored: u64,
+    /// Stored envelopes that couldn't be read.
+    pub unreadable: u64,
+    /// Messages that are here, by precedence, the least first.
+    pub waiting: [u64; 6],
+}

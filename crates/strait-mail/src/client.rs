@@ -1,0 +1,552 @@
+//! A session of SMTP as the client: a switch's messages out, one behind the other, and what became of
+//! each recipient.
+//!
+//! Where the other side has PIPELINING and CHUNKING, a message and the next are sent without
+//! waiting for any reply. A message is given piece by piece, and between two pieces it rests as
+//! long as its switch likes.
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::message::Recipient;
+
+/// Octets of a reply's line, and lines of a reply.
+const LINE_OCTETS_MAX: usize = 2048;
+const LINES_MAX: usize = 64;
+/// Messages whose answers are waited for at a time, where none has to be.
+const LETTERS_MAX: usize = 8;
+
+/// A message to be sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Letter {
+    /// Its number.
+    pub id: u64,
+    /// The return path.
+    pub sender: String,
+    /// The value of MT-PRIORITY, if it is to be said: a switch always does.
+    pub wire: Option<i8>,
+    /// It may have octets above 127.
+    pub eight_bit: bool,
+    /// RET.
+    pub headers_only: Option<bool>,
+    /// ENVID.
+    pub envid: Option<String>,
+    /// Octets of all that is sent.
+    pub octets: u64,
+    /// To whom.
+    pub recipients: Vec<Recipient>,
+}
+
+/// What the other side can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// Commands may be sent ahead.
+    pub pipelining: bool,
+    /// BDAT.
+    pub chunking: bool,
+    /// Reports as they are asked for.
+    pub dsn: bool,
+    /// Octets above 127.
+    pub eight_bit: bool,
+    /// SIZE, and the most that it takes if it says.
+    pub size: Option<u64>,
+    /// MT-PRIORITY.
+    pub priority: bool,
+}
+
+/// A reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// Three digits.
+    pub code: u16,
+    /// The text of its last line.
+    pub text: String,
+}
+
+impl Reply {
+    const fn is_good(&self) -> bool {
+        self.code / 100 == 2
+    }
+
+    /// The enhanced code at its text's beginning (RFC 2034), or one that says as much as the digits.
+    pub fn status(&self) -> &str {
+        let word = self.text.split(' ').next().unwrap_or_default();
+        let mut parts = word.split('.');
+        let digits =
+            |it: &str| (1..=3).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_digit());
+        if parts.clone().count() == 3 && parts.all(digits) {
+            return word;
+        }
+        match self.code / 100 {
+            2 => "2.0.0",
+            4 => "4.0.0",
+            _ => "5.0.0",
+        }
+    }
+}
+
+/// What became of a recipient.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The other side has the message, and is to report if the flag is set.
+    Taken {
+        /// It knows of DSN.
+        reports: bool,
+    },
+    /// Not now.
+    Later(Reply),
+    /// Never.
+    Never(Reply),
+}
+
+/// What comes of replies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Messages may be sent.
+    Ready,
+    /// What became of a message: of each recipient in the order of the letter.
+    Done(u64, Vec<Verdict>),
+    /// The other side knows no MT-PRIORITY after all: send the message again, as one that it knows.
+    Again(u64),
+    /// It isn't to be talked to.
+    Lost(Reply),
+}
+
+/// What a reply is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Greeting,
+    Ehlo,
+    Helo,
+    Mail(u64),
+    Rcpt(u64, usize),
+    Data(u64),
+    /// A piece, or the last.
+    Piece(u64, bool),
+    Rset,
+}
+
+/// A message that isn't answered yet.
+#[derive(Debug)]
+struct Open {
+    letter: Letter,
+    /// The parameter was sent.
+    priority: bool,
+    refused: Vec<Option<Reply>>,
+    /// All of it has been sent.
+    sent: bool,
+    /// It may go on: with DATA that has to be heard first.
+    goes: bool,
+    /// What was sent of its text ends within a line.
+    in_line: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Client {
+    name: String,
+    offers: Offers,
+    ready: bool,
+    line: Vec<u8>,
+    lines: Vec<String>,
+    asked: VecDeque<Asked>,
+    /// What is to be asked behind that.
+    queue: VecDeque<(Vec<u8>, Asked)>,
+    out: Vec<u8>,
+    open: VecDeque<Open>,
+    events: VecDeque<Event>,
+}
+
+impl Client {
+    /// A connection that has opened, of a switch of this name.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_string(),
+            offers: Offers::default(),
+            ready: false,
+            line: Vec::new(),
+            lines: Vec::new(),
+            asked: VecDeque::from([Asked::Greeting]),
+            queue: VecDeque::new(),
+            out: Vec::new(),
+            open: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// What happened.
+    pub fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// What the other side can do.
+    pub const fn offers(&self) -> Offers {
+        self.offers
+    }
+
+    /// Whether a message may be begun.
+    pub fn may_begin(&self) -> bool {
+        let ahead = self.offers.pipelining && self.offers.chunking;
+        let most = if ahead { LETTERS_MAX } else { 1 };
+        self.ready && self.open.len() < most && self.open.iter().all(|it| it.sent)
+    }
+
+    /// Whether any message is under way.
+    pub fn is_busy(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Whether a reply is waited for.
+    pub fn awaits(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// The messages that are under way.
+    pub fn under_way(&self) -> impl Iterator<Item = u64> + '_ {
+        self.open.iter().map(|it| it.letter.id)
+    }
+
+    /// Octets to be sent.
+    pub const fn outgoing(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes at most so many of them.
+    pub fn send(&mut self, most: usize) -> Vec<u8> {
+        let octets = most.min(self.out.len());
+        self.out.drain(..octets).collect()
+    }
+
+    /// The message whose next piece can go.
+    pub fn wants(&self) -> Option<u64> {
+        let open = self.open.back().filter(|it| !it.sent && it.goes)?;
+        (self.queue.is_empty() && self.out.is_empty()).then_some(open.letter.id)
+    }
+
+    /// Begins a message.
+    pub fn begin(&mut self, letter: Letter) {
+        let id = letter.id;
+        let offers = self.offers;
+        let mut mail = format!("MAIL FROM:<{}>", letter.sender);
+        if offers.size.is_some() {
+            mail.push_str(&format!(" SIZE={}", letter.octets));
+        }
+        if offers.eight_bit && letter.eight_bit {
+            mail.push_str(" BODY=8BITMIME");
+        }
+        if offers.dsn {
+            let ret = letter
+                .headers_only
+                .map(|it| if it { "HDRS" } else { "FULL" });
+            ret.iter()
+                .for_each(|it| mail.push_str(&format!(" RET={it}")));
+            let envid = letter.envid.iter();
+            envid.for_each(|it| mail.push_str(&format!(" ENVID={it}")));
+        }
+        let wire = letter.wire.filter(|_| offers.priority);
+        if let Some(wire) = wire {
+            mail.push_str(&format!(" MT-PRIORITY={wire}"));
+        }
+        self.ask(&mail, Asked::Mail(id));
+        for (at, recipient) in letter.recipients.iter().enumerate() {
+            let mut rcpt = format!("RCPT TO:<{}>", recipient.address);
+            if offers.dsn {
+                let notify = recipient.notify.text();
+                if !notify.is_empty() {
+                    rcpt.push_str(&format!(" NOTIFY={notify}"));
+                }
+                let orcpt = recipient.orcpt.iter();
+                orcpt.for_each(|it| rcpt.push_str(&format!(" ORCPT={it}")));
+            }
+            self.ask(&rcpt, Asked::Rcpt(id, at));
+        }
+        if !offers.chunking {
+            self.ask("DATA", Asked::Data(id));
+        }
+        self.open.push_back(Open {
+            refused: letter.recipients.iter().map(|_| None).collect(),
+            letter,
+            priority: wire.is_some(),
+            sent: false,
+            goes: offers.chunking,
+            in_line: false,
+        });
+        self.pump();
+    }
+
+    /// The next piece of the message that [`Self::wants`] one.
+    pub fn piece(&mut self, octets: &[u8], last: bool) {
+        let Some(open) = self.open.back_mut().filter(|it| !it.sent && it.goes) else {
+            return;
+        };
+        open.sent = last;
+        let id = open.letter.id;
+        let asked = Asked::Piece(id, last);
+        if self.offers.chunking {
+            let word = if last { " LAST" } else { "" };
+            let head = format!("BDAT {}{word}\r\n", octets.len());
+            self.queue
+                .push_back(([head.as_bytes(), octets].concat(), asked));
+        } else {
+            stuff(octets, &mut open.in_line, &mut self.out);
+            if last {
+                let end = if open.in_line { "\r\n.\r\n" } else { ".\r\n" };
+                self.out.extend_from_slice(end.as_bytes());
+                self.asked.push_back(asked);
+            }
+        }
+        self.pump();
+    }
+
+    fn ask(&mut self, line: &str, asked: Asked) {
+        self.queue
+            .push_back((format!("{line}\r\n").into_bytes(), asked));
+    }
+
+    /// Sends what may be sent ahead. Nothing goes behind DATA before its answer.
+    fn pump(&mut self) {
+        loop {
+            let stops = self.asked.iter().any(|it| matches!(it, Asked::Data(_)));
+            let waits = !self.offers.pipelining && !self.asked.is_empty();
+            if stops || waits {
+                return;
+            }
+            let Some((octets, asked)) = self.queue.pop_front() else {
+                return;
+            };
+            self.out.extend_from_slice(&octets);
+            self.asked.push_back(asked);
+        }
+    }
+
+    /// Octets of the other side.
+    pub fn take(&mut self, octets: &[u8]) {
+        for octet in octets {
+            if *octet != b'\n' {
+                self.line.push(*octet);
+                if self.line.len() > LINE_OCTETS_MAX {
+                    return self.lose("500 a reply is too long");
+                }
+                continue;
+            }
+            let line = core::mem::take(&mut self.line);
+            let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+            if !self.take_line(line) {
+                return self.lose("500 no reply of SMTP");
+            }
+        }
+    }
+
+    fn lose(&mut self, text: &str) {
+        let (code, text) = text.split_at(3);
+        self.events.push_back(Event::Lost(Reply {
+            code: code.parse().unwrap_or(500),
+            text: text.trim_start().to_string(),
+        }));
+    }
+
+    /// Takes a line of a reply; false if it is none.
+    fn take_line(&mut self, line: String) -> bool {
+        let code = line
+            .get(..3)
+            .filter(|it| it.bytes().all(|it| it.is_ascii_digit()));
+        let Some(code) = code.and_then(|it| it.parse::<u16>().ok()) else {
+            return false;
+        };
+        let goes_on = line.as_bytes().get(3) == Some(&b'-');
+        let text: String = line
+            .get(4..)
+            .unwrap_or_default()
+            .chars()
+            .take(200)
+            .collect();
+        let text = text.replace(|it: char| it.is_control(), " ");
+        if goes_on {
+            self.lines.push(text);
+            return self.lines.len() < LINES_MAX && (200..600).contains(&code);
+        }
+        let mut lines = core::mem::take(&mut self.lines);
+        lines.push(text.clone());
+        (200..600).contains(&code) && self.hear(Reply { code, text }, &lines)
+    }
+
+    /// Takes a whole reply; false if nothing was asked.
+    fn hear(&mut self, reply: Reply, lines: &[String]) -> bool {
+        if reply.code == 421 {
+            self.events.push_back(Event::Lost(reply));
+            return true;
+        }
+        let Some(asked) = self.asked.pop_front() else {
+            return false;
+        };
+        match asked {
+            Asked::Greeting if reply.is_good() => {
+                let hello = format!("EHLO {}", self.name);
+                self.ask(&hello, Asked::Ehlo);
+            }
+            Asked::Ehlo if !reply.is_good() => {
+                let hello = format!("HELO {}", self.name);
+                self.ask(&hello, Asked::Helo);
+            }
+            Asked::Ehlo => {
+                self.offers = offers(lines);
+                self.be_ready();
+            }
+            Asked::Helo if reply.is_good() => self.be_ready(),
+            Asked::Greeting | Asked::Helo => self.events.push_back(Event::Lost(reply)),
+            Asked::Mail(id) => self.hear_mail(id, reply),
+            Asked::Rcpt(id, at) => self.hear_rcpt(id, at, reply),
+            Asked::Data(id) => self.hear_data(id, reply),
+            Asked::Piece(id, last) => self.hear_piece(id, last, reply),
+            Asked::Rset => {}
+        }
+        self.pump();
+        true
+    }
+
+    fn be_ready(&mut self) {
+        self.ready = true;
+        self.events.push_back(Event::Ready);
+    }
+
+    fn open_mut(&mut self, id: u64) -> Option<&mut Open> {
+        self.open.iter_mut().find(|it| it.letter.id == id)
+    }
+
+    fn hear_mail(&mut self, id: u64, reply: Reply) {
+        let Some(open) = self.open_mut(id).filter(|_| !reply.is_good()) else {
+            return;
+        };
+        if open.priority && reply.code / 100 == 5 {
+            // Some offer the parameter and refuse values of it: a message is never lost for that.
+            self.offers.priority = false;
+            self.give_up(id);
+            self.events.push_back(Event::Again(id));
+            return;
+        }
+        self.refuse(id, &reply);
+    }
+
+    fn hear_rcpt(&mut self, id: u64, at: usize, reply: Reply) {
+        let Some(open) = self.open_mut(id).filter(|_| !reply.is_good()) else {
+            return;
+        };
+        if let Some(place) = open.refused.get_mut(at) {
+            *place = Some(reply.clone());
+        }
+        if open.refused.iter().all(Option::is_some) {
+            self.refuse(id, &reply);
+        }
+    }
+
+    fn hear_data(&mut self, id: u64, reply: Reply) {
+        let Some(open) = self.open_mut(id) else {
+            if reply.code == 354 {
+                // All recipients were refused, and the text is asked for: an empty one.
+                self.out.extend_from_slice(b".\r\n");
+                self.asked.push_back(Asked::Rset);
+            }
+            return;
+        };
+        if reply.code == 354 {
+            open.goes = true;
+        } else {
+            self.refuse(id, &reply);
+        }
+    }
+
+    fn hear_piece(&mut self, id: u64, last: bool, reply: Reply) {
+        if self.open_mut(id).is_none() || (!last && reply.is_good()) {
+            return;
+        }
+        if !reply.is_good() {
+            return self.refuse(id, &reply);
+        }
+        let reports = self.offers.dsn;
+        self.finish(id, &|refusal| match refusal {
+            None => Verdict::Taken { reports },
+            Some(refusal) => verdict(refusal),
+        });
+    }
+
+    /// Whoever wasn't refused by name is refused with the message.
+    fn refuse(&mut self, id: u64, reply: &Reply) {
+        self.finish(id, &|refusal| {
+            verdict(refusal.unwrap_or_else(|| reply.clone()))
+        });
+    }
+
+    fn finish(&mut self, id: u64, of: &dyn Fn(Option<Reply>) -> Verdict) {
+        if let Some(open) = self.give_up(id) {
+            let verdicts = open.refused.into_iter().map(of).collect();
+            self.events.push_back(Event::Done(id, verdicts));
+        }
+    }
+
+    /// Has no more to do with a message. What of it is asked for and not sent isn't; of chunks that
+    /// have gone, the other side has to forget what it has.
+    fn give_up(&mut self, id: u64) -> Option<Open> {
+        let at = self.open.iter().position(|it| it.letter.id == id)?;
+        let open = self.open.remove(at)?;
+        self.queue.retain(|(_, asked)| !asked.is_of(id));
+        if !open.sent {
+            self.ask("RSET", Asked::Rset);
+        }
+        Some(open)
+    }
+}
+
+impl Asked {
+    const fn is_of(self, id: u64) -> bool {
+        match self {
+            Self::Mail(of) | Self::Rcpt(of, _) | Self::Data(of) | Self::Piece(of, _) => of == id,
+            Self::Greeting | Self::Ehlo | Self::Helo | Self::Rset => false,
+        }
+    }
+}
+
+fn verdict(reply: Reply) -> Verdict {
+    if reply.code / 100 == 5 {
+        Verdict::Never(reply)
+    } else {
+        Verdict::Later(reply)
+    }
+}
+
+fn offers(lines: &[String]) -> Offers {
+    let mut offers = Offers::default();
+    for line in lines.iter().skip(1) {
+        let mut words = line.split(' ');
+        let word = words.next().unwrap_or_default();
+        match word.to_ascii_uppercase().as_str() {
+            "PIPELINING" => offers.pipelining = true,
+            "CHUNKING" => offers.chunking = true,
+            "DSN" => offers.dsn = true,
+            "8BITMIME" => offers.eight_bit = true,
+            "SIZE" => {
+                let most = words.next().and_then(|it| it.parse().ok());
+                offers.size = Some(most.filter(|it| *it > 0).unwrap_or(u64::MAX));
+            }
+            "MT-PRIORITY" => offers.priority = true,
+            _ => {}
+        }
+    }
+    offers
+}
+
+/// Text with a dot before each that begins a line.
+fn stuff(octets: &[u8], in_line: &mut bool, out: &mut Vec<u8>) {
+    for octet in octets {
+        if !*in_line && *octet == b'.' {
+            out.push(b'.');
+        }
+        out.push(*octet);
+        *in_line = *octet != b'\n';
+    }
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

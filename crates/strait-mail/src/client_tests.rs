@@ -1,0 +1,219 @@
+use super::*;
+use crate::session::{self, Rules, Session};
+
+fn letter(id: u64, to: &[&str]) -> Letter {
+    let recipients = to.iter().map(|it| Recipient {
+        address: (*it).into(),
+        ..Recipient::default()
+    });
+    Letter {
+        id,
+        sender: "a@a.example".into(),
+        wire: Some(4),
+        octets: 3,
+        recipients: recipients.collect(),
+        ..Letter::default()
+    }
+}
+
+/// A client that has been greeted with these offers.
+fn greeted(offers: &str) -> Client {
+    let mut client = Client::new("a.example");
+    client.take(b"220 b ready\r\n");
+    assert_eq!(sent(&mut client), "EHLO a.example\r\n");
+    client.take(format!("250-b\r\n{offers}250 HELP\r\n").as_bytes());
+    assert_eq!(client.poll(), Some(Event::Ready));
+    client
+}
+
+fn sent(client: &mut Client) -> String {
+    String::from_utf8(client.send(usize::MAX)).unwrap()
+}
+
+const ALL: &str = "250-PIPELINING\r\n250-CHUNKING\r\n250-MT-PRIORITY STANAG4406\r\n";
+
+#[test]
+fn an_open_lane_needs_no_reply_to_go_on() {
+    let mut client = greeted(ALL);
+    let message = "MAIL FROM:<a@a.example> MT-PRIORITY=4\r\nRCPT TO:<b@b.example>\r\n";
+    for id in [1, 2] {
+        client.begin(letter(id, &["b@b.example"]));
+        assert_eq!(client.send(usize::MAX), message.as_bytes());
+        assert!(!client.may_begin());
+        assert_eq!(client.wants(), Some(id));
+        client.piece(b"ab", false);
+        assert_eq!(client.wants(), None);
+        assert_eq!(sent(&mut client), "BDAT 2\r\nab");
+        client.piece(b"c", true);
+        assert_eq!(sent(&mut client), "BDAT 1 LAST\r\nc");
+        assert!(client.may_begin());
+    }
+    for id in [1, 2] {
+        client.take(b"250 ok\r\n250 ok\r\n250 go on\r\n");
+        assert_eq!(client.poll(), None);
+        client.take(b"250 2.6.0 stored\r\n");
+        let done = Event::Done(id, alloc::vec![Verdict::Taken { reports: false }]);
+        assert_eq!(client.poll(), Some(done));
+    }
+    assert!(!client.is_busy() && !client.awaits());
+}
+
+#[test]
+fn a_plain_server_is_asked_one_thing_at_a_time() {
+    let mut client = Client::new("a.example");
+    client.take(b"220 old\r\n");
+    client.send(usize::MAX);
+    client.take(b"502 what?\r\n");
+    assert_eq!(sent(&mut client), "HELO a.example\r\n");
+    client.take(b"250 hello\r\n");
+    assert_eq!(client.poll(), Some(Event::Ready));
+    client.begin(letter(7, &["b@b.example", "c@b.example"]));
+    let asked = |client: &mut Client, reply: &str| {
+        client.take(reply.as_bytes());
+        sent(client)
+    };
+    assert_eq!(sent(&mut client), "MAIL FROM:<a@a.example>\r\n");
+    assert_eq!(
+        asked(&mut client, "250 ok\r\n"),
+        "RCPT TO:<b@b.example>\r\n"
+    );
+    assert_eq!(
+        asked(&mut client, "550 5.1.1 no\r\n"),
+        "RCPT TO:<c@b.example>\r\n"
+    );
+    assert_eq!(asked(&mut client, "250 ok\r\n"), "DATA\r\n");
+    assert_eq!(client.wants(), None);
+    assert_eq!(asked(&mut client, "354 go\r\n"), "");
+    client.piece(b".a\r", false);
+    assert_eq!(sent(&mut client), "..a\r");
+    client.piece(b"\n.b", true);
+    assert_eq!(sent(&mut client), "\n..b\r\n.\r\n");
+    client.take(b"250 ok\r\n");
+    let Some(Event::Done(7, verdicts)) = client.poll() else {
+        panic!("no end");
+    };
+    let Verdict::Never(reply) = &verdicts[0] else {
+        panic!("{verdicts:?}");
+    };
+    assert_eq!((reply.status(), reply.code), ("5.1.1", 550));
+    assert_eq!(verdicts[1], Verdict::Taken { reports: false });
+}
+
+#[test]
+fn a_refused_parameter_costs_no_message() {
+    for code in ["501 5.5.4", "555 5.5.4", "501"] {
+        let mut client = greeted(ALL);
+        client.begin(letter(1, &["b@b.example"]));
+        client.piece(b"ab", false);
+        client.send(usize::MAX);
+        client.take(format!("{code} MT-PRIORITY?\r\n503 no\r\n503 no\r\n").as_bytes());
+        assert_eq!(client.poll(), Some(Event::Again(1)));
+        assert_eq!(client.poll(), None);
+        assert!(!client.offers().priority && client.may_begin());
+        assert_eq!(sent(&mut client), "RSET\r\n");
+        client.begin(letter(1, &["b@b.example"]));
+        assert!(sent(&mut client).starts_with("MAIL FROM:<a@a.example>\r\n"));
+    }
+}
+
+#[test]
+fn refusals_are_of_those_they_name_or_of_all() {
+    let mut client = greeted(ALL);
+    client.begin(letter(1, &["b@b.example"]));
+    client.piece(b"abc", true);
+    client.take(b"250 ok\r\n450 4.2.1 busy\r\n503 no\r\n");
+    let Some(Event::Done(1, verdicts)) = client.poll() else {
+        panic!("no end");
+    };
+    assert!(matches!(&verdicts[..], [Verdict::Later(reply)] if reply.code == 450));
+    client.begin(letter(2, &["b@b.example", "c@b.example"]));
+    client.piece(b"abc", true);
+    client.take(b"250 ok\r\n250 ok\r\n250 ok\r\n554 5.6.0 no\r\n");
+    let Some(Event::Done(2, verdicts)) = client.poll() else {
+        panic!("no end");
+    };
+    assert!(verdicts.iter().all(|it| matches!(it, Verdict::Never(_))));
+}
+
+#[test]
+fn who_speaks_something_else_is_lost() {
+    let long = alloc::format!("220 {}", "x".repeat(5000));
+    let lines = "220-x\r\n".repeat(100);
+    for wrong in [
+        "HTTP/1.1 400\r\n",
+        "2\r\n",
+        "\r\n",
+        "999 x\r\n",
+        &long,
+        &lines,
+        "554 no\r\n",
+    ] {
+        let mut client = Client::new("a");
+        client.take(wrong.as_bytes());
+        assert!(matches!(client.poll(), Some(Event::Lost(_))), "{wrong}");
+    }
+    let mut client = greeted("");
+    client.take(b"250 what?\r\n");
+    assert!(matches!(client.poll(), Some(Event::Lost(_))));
+    client = greeted("");
+    client.take(b"421 4.3.2 bye\r\n");
+    assert!(matches!(client.poll(), Some(Event::Lost(_))));
+}
+
+/// Both ends of ours, octet by octet, with pieces of all lengths.
+#[test]
+fn what_the_client_sends_the_session_takes() {
+    let refuses = |address: &str| address.starts_with('x').then_some("550 5.1.1 nobody");
+    let rules = Rules {
+        name: "b.example",
+        octets_max: 10_000,
+        full: false,
+        refuses: &refuses,
+    };
+    let text = b"A: b\r\n\r\n.dot\r\n..\r\nend\r\n";
+    for step in 1..text.len() {
+        let mut session = Session::new("b.example");
+        let mut client = Client::new("a.example");
+        let mut left = &text[..];
+        let (mut came, mut done) = (Vec::new(), None);
+        client.begin_when_ready(&mut session, &rules, letter(1, &["x@b", "c@b.example"]));
+        for _ in 0..1000 {
+            if client.wants().is_some() {
+                let (piece, rest) = left.split_at(step.min(left.len()));
+                left = rest;
+                client.piece(piece, rest.is_empty());
+            }
+            session.take(&client.send(1), &rules);
+            while let Some(event) = session.poll() {
+                match event {
+                    session::Event::Content(octets) => came.extend(octets),
+                    session::Event::End { right } => {
+                        assert!(right);
+                        session.answer("250 2.6.0 stored", &rules);
+                    }
+                    _ => {}
+                }
+            }
+            client.take(&session.take_replies());
+            done = done.or(client.poll());
+        }
+        assert_eq!(came, text);
+        let Some(Event::Done(1, verdicts)) = done else {
+            panic!("{done:?}");
+        };
+        assert!(matches!(
+            verdicts[..],
+            [Verdict::Never(_), Verdict::Taken { reports: true }]
+        ));
+    }
+}
+
+impl Client {
+    fn begin_when_ready(&mut self, session: &mut Session, rules: &Rules<'_>, letter: Letter) {
+        while self.poll() != Some(Event::Ready) {
+            self.take(&session.take_replies());
+            session.take(&self.send(usize::MAX), rules);
+        }
+        self.begin(letter);
+    }
+}

@@ -1,0 +1,166 @@
+//! What a message's header says of its precedence and of its way so far. Only a few fields are
+//! looked at, and no octet is changed.
+
+use alloc::vec::Vec;
+
+use crate::precedence::{Precedence, parse_common, parse_mmhs, parse_wire};
+
+/// Octets of a header that are looked at; what is behind them counts as the message's text.
+pub const HEADER_OCTETS_MAX: usize = 64 * 1024;
+/// Fields of `MT-Priority` that are remembered; a message with more has been tampered with.
+const TUNNELS_MAX: usize = 8;
+/// Characters of a field's value that are looked at.
+const VALUE_OCTETS_MAX: usize = 256;
+
+/// What a header says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// The value of the only `MT-Priority` field, if that is right (RFC 6758 section 2).
+    pub tunnelled: Option<i8>,
+    /// Where all such fields lie: first octet, and the one behind the last.
+    pub tunnels: Vec<(u32, u32)>,
+    /// The higher of `MMHS-Primary-Precedence` and `MMHS-Copy-Precedence` (RFC 6477).
+    pub mmhs: Option<Precedence>,
+    /// `Priority`, or else `X-Priority`. `Importance` is something else (RFC 6758 section 3).
+    pub common: Option<Precedence>,
+    /// How often the message was taken by a switch.
+    pub received: u32,
+}
+
+/// Reads a header, as much of it as there is.
+pub fn parse(octets: &[u8]) -> Header {
+    let mut header = Header::default();
+    let (mut tunnels, mut priority, mut x_priority) = (0_u32, None, None);
+    for (start, end) in fields(octets) {
+        let field = &octets[start..end];
+        let Some(colon) = field.iter().position(|it| *it == b':') else {
+            break;
+        };
+        let value = || unfolded(&field[colon + 1..]);
+        let name = field[..colon].trim_ascii_end();
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        if is("Received") {
+            header.received += 1;
+        } else if is("MT-Priority") {
+            tunnels += 1;
+            header.tunnelled = parse_wire(without_comments(&value()).as_slice());
+            if header.tunnels.len() < TUNNELS_MAX {
+                header.tunnels.push((start as u32, end as u32));
+            }
+        } else if is("MMHS-Primary-Precedence") || is("MMHS-Copy-Precedence") {
+            header.mmhs = header.mmhs.max(word(&value()).and_then(parse_mmhs));
+        } else if is("Priority") {
+            priority = priority.or(word(&value()).and_then(parse_common));
+        } else if is("X-Priority") {
+            x_priority = x_priority.or(word(&value()).and_then(parse_common));
+        }
+    }
+    header.tunnelled = header.tunnelled.filter(|_| tunnels == 1);
+    header.common = priority.or(x_priority);
+    header
+}
+
+/// Where fields lie, with the lines that continue them and the end of the last.
+fn fields(octets: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        let start = at;
+        if octets.len() == start || octets[start..].starts_with(b"\r\n") {
+            return None;
+        }
+        loop {
+            let line = octets[at..].iter().position(|it| *it == b'\n');
+            at += line.map_or(octets.len() - at, |end| end + 1);
+            if !matches!(octets.get(at), Some(b' ' | b'\t')) {
+                return Some((start, at));
+            }
+        }
+    })
+}
+
+/// A value on one line.
+fn unfolded(value: &[u8]) -> Vec<u8> {
+    let octets = value.iter().take(VALUE_OCTETS_MAX);
+    let octets = octets.filter(|it| !matches!(it, b'\r' | b'\n'));
+    let octets: Vec<u8> = octets.copied().collect();
+    octets.trim_ascii().to_vec()
+}
+
+/// A value without what stands in round brackets.
+fn without_comments(value: &[u8]) -> Vec<u8> {
+    let (mut depth, mut rest) = (0_u32, Vec::new());
+    for octet in value {
+        match octet {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            octet if depth == 0 => rest.push(*octet),
+            _ => {}
+        }
+    }
+    rest.trim_ascii().to_vec()
+}
+
+/// The first word of a value.
+fn word(value: &[u8]) -> Option<&str> {
+    let text = core::str::from_utf8(value).ok()?;
+    let mut words = text.split(|it: char| it.is_ascii_whitespace() || matches!(it, '(' | ';'));
+    words.find(|it| !it.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tunnelled_priority_counts_once_and_if_right() {
+        for (text, value, places) in [
+            ("MT-Priority: 4 (ultra)\r\n\r\n", Some(4), 1),
+            ("mt-priority:\r\n\t(a (b)) -4\r\nX: y\r\n\r\n", Some(-4), 1),
+            ("MT-Priority: 4\r\nMT-Priority: 4\r\n\r\n", None, 2),
+            ("MT-Priority: 10\r\n\r\n", None, 1),
+            ("MT-Priority: high\r\n\r\n", None, 1),
+            ("\r\nMT-Priority: 4\r\n", None, 0),
+        ] {
+            let header = parse(text.as_bytes());
+            assert_eq!(
+                (header.tunnelled, header.tunnels.len()),
+                (value, places),
+                "{text}"
+            );
+        }
+        let header = parse(b"A: b\r\nMT-Priority:\r\n 4\r\nC: d\r\n\r\n");
+        assert_eq!(header.tunnels, [(6, 24)]);
+    }
+
+    #[test]
+    fn fields_of_others_are_read() {
+        let header = parse(
+            b"Received: from a\r\n by b\r\nreceived : x\r\nMMHS-Primary-Precedence: 2\r\n\
+              MMHS-Copy-Precedence: flash (x)\r\nX-Priority: 5 (Lowest)\r\nPriority: urgent\r\n\
+              Importance: high\r\n\r\nReceived: no\r\n",
+        );
+        assert_eq!(header.received, 2);
+        assert_eq!(header.mmhs, Some(Precedence::Flash));
+        assert_eq!(header.common, Some(Precedence::Flash));
+        let header = parse(b"Importance: high\r\nX-Priority: 1\r\n\r\n");
+        assert_eq!(header.common, Some(Precedence::Immediate));
+    }
+
+    #[test]
+    fn a_header_ends_at_its_empty_line() {
+        let received = |text: &[u8]| parse(text).received;
+        assert_eq!(received(b"Received: a\r\n\r\nReceived: b\r\n"), 1);
+        assert_eq!(received(b"Received: a\r\nRece"), 1);
+        // What is no field ends it too.
+        assert_eq!(parse(b"no field\r\nReceived: x\r\n\r\n").received, 0);
+    }
+
+    #[test]
+    fn any_octets_are_read_to_their_end() {
+        let bits = [b'\r', b'\n', b' ', b':', b'(', b'a', 0xff];
+        for n in 0..7_usize.pow(5) {
+            let octets: Vec<u8> = (0..5).map(|at| bits[n / 7_usize.pow(at) % 7]).collect();
+            parse(&octets);
+        }
+    }
+}

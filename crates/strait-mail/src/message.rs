@@ -1,0 +1,246 @@
+//! A message as it is stored: its envelope. Its text lies beside it, as it came.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use crate::command::{Notify, is_address};
+use crate::precedence::{Precedence, parse_wire};
+
+/// The first line of a stored envelope.
+const FORM: &str = "strait-mail 1";
+
+/// A message and what is to be done with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Seconds since 1970-01-01 when it was taken; 0 if nobody knew.
+    pub accepted_s: u64,
+    /// The value of MT-PRIORITY that it goes on with.
+    pub wire: i8,
+    /// That value was said by somebody before us, and is to be passed on to those who don't know the
+    /// parameter (RFC 6758 section 5).
+    pub said: bool,
+    /// It may have octets above 127.
+    pub eight_bit: bool,
+    /// Octets of its text.
+    pub octets: u64,
+    /// Nothing is done with it before an operator lets it go.
+    pub held: bool,
+    /// The return path; empty for a report.
+    pub sender: String,
+    /// RET, if it was said.
+    pub headers_only: Option<bool>,
+    /// ENVID, if it was said.
+    pub envid: Option<String>,
+    /// The field `Received` that it goes on with, without the line's end; nothing for our own.
+    pub trace: String,
+    /// Where fields `MT-Priority` lie in its text.
+    pub tunnels: Vec<(u32, u32)>,
+    /// Whoever hasn't got it yet.
+    pub recipients: Vec<Recipient>,
+}
+
+/// One who is to get a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recipient {
+    /// The address.
+    pub address: String,
+    /// When the sender is told.
+    pub notify: Notify,
+    /// ORCPT, if it was said.
+    pub orcpt: Option<String>,
+}
+
+impl Message {
+    /// The precedence that its value counts as.
+    pub const fn precedence(&self) -> Precedence {
+        Precedence::of_wire(self.wire)
+    }
+
+    /// As it is stored.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut text = format!("{FORM}\naccepted {}\nwire {}\n", self.accepted_s, self.wire);
+        let mut line = |key: &str, value: &str| {
+            // Writing to a string doesn't fail.
+            let _ = writeln!(text, "{key} {value}");
+        };
+        for (key, set) in [
+            ("said", self.said),
+            ("eight-bit", self.eight_bit),
+            ("held", self.held),
+        ] {
+            if set {
+                line(key, "yes");
+            }
+        }
+        line("octets", &self.octets.to_string());
+        line("from", &self.sender);
+        if let Some(headers_only) = self.headers_only {
+            line("ret", if headers_only { "HDRS" } else { "FULL" });
+        }
+        self.envid.iter().for_each(|it| line("envid", it));
+        line("trace", &self.trace);
+        for (start, end) in &self.tunnels {
+            line("tunnel", &format!("{start} {end}"));
+        }
+        for recipient in &self.recipients {
+            let orcpt = recipient.orcpt.as_deref().unwrap_or_default();
+            let notify = recipient.notify.text();
+            line("to", &format!("{notify} {orcpt} {}", recipient.address));
+        }
+        text.into_bytes()
+    }
+
+    /// Reads what [`Self::encode`] wrote. `None` if it is something else.
+    pub fn decode(octets: &[u8]) -> Option<Self> {
+        let text = core::str::from_utf8(octets).ok()?;
+        let mut lines = text.strip_suffix('\n')?.split('\n');
+        if lines.next() != Some(FORM) {
+            return None;
+        }
+        let mut message = Self::default();
+        for line in lines {
+            let (key, value) = line.split_once(' ')?;
+            match key {
+                "accepted" => message.accepted_s = value.parse().ok()?,
+                "wire" => message.wire = parse_wire(value.as_bytes())?,
+                "said" => message.said = true,
+                "eight-bit" => message.eight_bit = true,
+                "held" => message.held = true,
+                "octets" => message.octets = value.parse().ok()?,
+                "from" => message.sender = value.into(),
+                "ret" => message.headers_only = Some(value == "HDRS"),
+                "envid" => message.envid = Some(value.into()),
+                "trace" => message.trace = value.into(),
+                "tunnel" => {
+                    let (start, end) = value.split_once(' ')?;
+                    message
+                        .tunnels
+                        .push((start.parse().ok()?, end.parse().ok()?));
+                }
+                "to" => message.recipients.push(recipient(value)?),
+                _ => return None,
+            }
+        }
+        Some(message)
+    }
+
+    /// What goes before its text: the trace, and for those who don't know MT-PRIORITY the value.
+    pub fn prefix(&self, tunnel: bool) -> Vec<u8> {
+        let mut text = String::new();
+        if !self.trace.is_empty() {
+            text.push_str(&self.trace);
+            text.push_str("\r\n");
+        }
+        if tunnel && (self.said || !self.tunnels.is_empty()) {
+            text.push_str(&format!("MT-Priority: {}\r\n", self.wire));
+        }
+        text.into_bytes()
+    }
+
+    /// A piece of its text from `offset` on without the fields `MT-Priority`.
+    pub fn without_tunnels(&self, offset: u64, octets: &[u8]) -> Vec<u8> {
+        let is_in = |at: u64| {
+            let mut tunnels = self.tunnels.iter();
+            tunnels.any(|(start, end)| (u64::from(*start)..u64::from(*end)).contains(&at))
+        };
+        let all = (offset..).zip(octets);
+        all.filter(|(at, _)| !is_in(*at))
+            .map(|(_, it)| *it)
+            .collect()
+    }
+
+    /// Octets of all its fields `MT-Priority`.
+    pub fn tunnel_octets(&self) -> u64 {
+        let each = self.tunnels.iter();
+        each.map(|(start, end)| u64::from(end.saturating_sub(*start)))
+            .sum()
+    }
+}
+
+fn recipient(value: &str) -> Option<Recipient> {
+    let (notify, rest) = value.split_once(' ')?;
+    let (orcpt, address) = rest.split_once(' ')?;
+    let notify = match notify {
+        "" => Notify::UNSAID,
+        words => Notify::parse(words)?,
+    };
+    is_address(address).then(|| Recipient {
+        address: address.into(),
+        notify,
+        orcpt: (!orcpt.is_empty()).then(|| orcpt.into()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn message() -> Message {
+        Message {
+            accepted_s: 1_795_737_600,
+            wire: 3,
+            said: true,
+            eight_bit: true,
+            octets: 1000,
+            held: true,
+            sender: "a@a.example".into(),
+            headers_only: Some(true),
+            envid: Some("QQ".into()),
+            trace: "Received: from a by b; date".into(),
+            tunnels: vec![(6, 24)],
+            recipients: vec![
+                Recipient {
+                    address: "\"b c\"@b.example".into(),
+                    notify: Notify::parse("SUCCESS,DELAY").unwrap(),
+                    orcpt: Some("rfc822;b@x".into()),
+                },
+                Recipient {
+                    address: "d@b.example".into(),
+                    ..Recipient::default()
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn what_is_stored_reads_back() {
+        for message in [message(), Message::default()] {
+            assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_envelope() {
+        let right = message().encode();
+        for end in 0..right.len() {
+            let cut = Message::decode(&right[..end]);
+            assert_ne!(cut, Some(message()), "{end}");
+        }
+        for wrong in [
+            "",
+            "strait-mail 2\n",
+            "strait-mail 1\nfax 1\n",
+            "strait-mail 1\nto  x\n",
+        ] {
+            assert_eq!(Message::decode(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn values_travel_in_the_header_where_the_parameter_is_unknown() {
+        let text = b"A: b\r\nMT-Priority:\r\n 4\r\nC: d\r\n\r\n";
+        let message = message();
+        assert_eq!(message.precedence(), Precedence::Flash);
+        let prefix = message.prefix(true);
+        assert!(prefix.ends_with(b"date\r\nMT-Priority: 3\r\n"));
+        assert_eq!(message.prefix(false), b"Received: from a by b; date\r\n");
+        assert_eq!(message.without_tunnels(0, text), b"A: b\r\nC: d\r\n\r\n");
+        assert_eq!(message.without_tunnels(20, &text[20..]), b"C: d\r\n\r\n");
+        assert_eq!(message.tunnel_octets(), 18);
+        // Who said nothing has no header from us.
+        assert!(Message::default().prefix(true).is_empty());
+    }
+}

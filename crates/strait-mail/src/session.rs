@@ -1,0 +1,483 @@
+//! A session of SMTP as the server: octets of a client in, replies and a message's content out.
+//!
+//! A client may send ahead (PIPELINING), in the midst of a message or not: what it sends waits here
+//! while a message's end waits for its answer.
+
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::command::{Command, MailFrom, RcptTo, parse};
+
+/// Octets of a command with its end: RFC 5321 has 512, extensions add some hundred.
+const LINE_OCTETS_MAX: usize = 2048;
+/// Recipients of a message (RFC 5321 section 4.5.3.1.8 wants as many at least).
+pub const RECIPIENTS_MAX: usize = 100;
+/// Refusals after which a client is done.
+const FAULTS_MAX: u32 = 50;
+
+/// What a session is to know of its switch.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// The switch's name.
+    pub name: &'a str,
+    /// Octets of a message.
+    pub octets_max: u64,
+    /// No further message has room.
+    pub full: bool,
+    /// What a recipient's address is answered with if it isn't taken.
+    pub refuses: &'a dyn Fn(&str) -> Option<&'static str>,
+}
+
+/// What comes of a client's octets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message begins. Its content follows.
+    Begin(MailFrom, Vec<RcptTo>),
+    /// Octets of its content.
+    Content(Vec<u8>),
+    /// Its content is whole, and lines end in it as they ought to if `right`: [`Session::answer`] is
+    /// waited for.
+    End {
+        /// No CR or LF stands alone.
+        right: bool,
+    },
+    /// It comes to nothing.
+    Abort,
+    /// The client is done, or is to be.
+    Close,
+}
+
+/// What is read now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Commands,
+    /// A line that is too long.
+    LongLine,
+    /// Text up to a dot.
+    Data(Dots),
+    /// So many octets of a chunk.
+    Chunk {
+        left: u64,
+        last: bool,
+        counts: bool,
+    },
+    /// A message waits for its answer.
+    Waits,
+    Closed,
+}
+
+/// Where in the lines of a text we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dots {
+    Begin,
+    Dot,
+    DotCr,
+    Text,
+    Cr,
+}
+
+/// Whether lines end by CR LF alone. A text in which others do could be two messages to another
+/// switch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    cr: bool,
+    wrong: bool,
+}
+
+impl Ends {
+    const fn take(&mut self, octet: u8) {
+        let lf = octet == b'\n';
+        self.wrong |= self.cr != lf;
+        self.cr = octet == b'\r';
+    }
+}
+
+/// One client.
+#[derive(Debug)]
+pub struct Session {
+    input: Vec<u8>,
+    mode: Mode,
+    extended: bool,
+    greeted: Option<String>,
+    mail: Option<MailFrom>,
+    recipients: Vec<RcptTo>,
+    /// Octets of the message so far, once it has begun.
+    content: Option<u64>,
+    /// It is longer than it may be.
+    too_long: bool,
+    ends: Ends,
+    faults: u32,
+    /// Replies that haven't been taken.
+    replies: Vec<u8>,
+    events: VecDeque<Event>,
+}
+
+impl Session {
+    /// A session that begins.
+    pub fn new(name: &str) -> Self {
+        Self {
+            input: Vec::new(),
+            mode: Mode::Commands,
+            extended: false,
+            greeted: None,
+            mail: None,
+            recipients: Vec::new(),
+            content: None,
+            too_long: false,
+            ends: Ends::default(),
+            faults: 0,
+            replies: format!("220 {name} ESMTP strait\r\n").into_bytes(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// A session with somebody who isn't served.
+    pub fn refusing(reply: &str) -> Self {
+        let mut session = Self::new("");
+        session.replies.clear();
+        session.close(reply);
+        session
+    }
+
+    /// How the client named itself, and whether it knows extensions.
+    pub fn greeted(&self) -> (&str, bool) {
+        (self.greeted.as_deref().unwrap_or("unknown"), self.extended)
+    }
+
+    /// Octets that came and weren't looked at.
+    pub const fn unread(&self) -> usize {
+        self.input.len()
+    }
+
+    /// Replies since the last time.
+    pub fn take_replies(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.replies)
+    }
+
+    /// What happened.
+    pub fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Octets of the client.
+    pub fn take(&mut self, octets: &[u8], rules: &Rules<'_>) {
+        if self.mode != Mode::Closed {
+            self.input.extend_from_slice(octets);
+            self.advance(rules);
+        }
+    }
+
+    /// A message's answer.
+    pub fn answer(&mut self, reply: &str, rules: &Rules<'_>) {
+        if self.mode == Mode::Waits {
+            self.reply(reply);
+            self.forget();
+            self.mode = Mode::Commands;
+            self.advance(rules);
+        }
+    }
+
+    /// The switch has no more time for this client.
+    pub fn close(&mut self, reply: &str) {
+        if self.mode != Mode::Closed {
+            self.reply(reply);
+            self.abort();
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        self.mode = Mode::Closed;
+        self.input.clear();
+        self.events.push_back(Event::Close);
+    }
+
+    /// A reply of one line; 4yz and 5yz count as refusals.
+    fn reply(&mut self, text: &str) {
+        self.replies.extend_from_slice(text.as_bytes());
+        self.replies.extend_from_slice(b"\r\n");
+        if text.starts_with(['4', '5']) {
+            self.faults += 1;
+        }
+    }
+
+    fn advance(&mut self, rules: &Rules<'_>) {
+        let mut at = 0;
+        while at < self.input.len() {
+            let read = match self.mode {
+                Mode::Commands => self.read_line(at, rules),
+                Mode::LongLine => self.skip_line(at),
+                Mode::Data(dots) => Some(self.read_data(at, dots, rules)),
+                Mode::Chunk { left, last, counts } => {
+                    Some(self.read_chunk(at, (left, last, counts)))
+                }
+                Mode::Waits | Mode::Closed => None,
+            };
+            let Some(read) = read else { break };
+            at += read;
+            if self.faults > FAULTS_MAX && self.mode == Mode::Commands {
+                self.close("421 4.7.0 too many errors");
+            }
+        }
+        self.input.drain(..at.min(self.input.len()));
+    }
+
+    /// Reads a command, if it is whole.
+    fn read_line(&mut self, at: usize, rules: &Rules<'_>) -> Option<usize> {
+        let rest = &self.input[at..];
+        let Some(end) = rest
+            .iter()
+            .take(LINE_OCTETS_MAX)
+            .position(|it| *it == b'\n')
+        else {
+            if rest.len() < LINE_OCTETS_MAX {
+                return None;
+            }
+            self.mode = Mode::LongLine;
+            return Some(LINE_OCTETS_MAX);
+        };
+        match rest[..end].strip_suffix(b"\r").map(parse) {
+            None => self.reply("500 5.5.2 lines end by CR LF"),
+            Some(Err(fault)) => self.reply(fault.0),
+            Some(Ok(command)) => self.obey(command, rules),
+        }
+        Some(end + 1)
+    }
+
+    fn skip_line(&mut self, at: usize) -> Option<usize> {
+        let rest = &self.input[at..];
+        let end = rest.iter().position(|it| *it == b'\n');
+        let read = end.map_or(rest.len(), |end| end + 1);
+        if end.is_some() {
+            self.mode = Mode::Commands;
+            self.reply("500 5.5.6 line too long");
+        }
+        Some(read)
+    }
+
+    fn obey(&mut self, command: Command, rules: &Rules<'_>) {
+        // In the midst of chunks there are chunks alone, or an end.
+        let in_chunks = self.content.is_some();
+        match command {
+            Command::Bdat { octets, last } => self.begin_chunk(octets, last, rules),
+            Command::Rset => {
+                self.abort();
+                self.reply("250 2.0.0 forgotten");
+            }
+            Command::Noop => self.reply("250 2.0.0 here"),
+            Command::Quit => {
+                self.reply("221 2.0.0 goodbye");
+                self.abort();
+                self.end();
+            }
+            Command::Vrfy => self.reply("252 2.5.0 send, and see"),
+            Command::Help => self.reply("214 2.0.0 RFC 5321 and 6710 tell what is here"),
+            Command::Hello { name, extended } => self.greet(name, extended, rules),
+            _ if in_chunks => self.reply("503 5.5.1 chunks go on until one is the last"),
+            Command::Mail(mail) => self.take_mail(mail, rules),
+            Command::Rcpt(rcpt) => self.take_rcpt(rcpt, rules),
+            Command::Data => self.begin_data(),
+        }
+    }
+
+    fn greet(&mut self, name: String, extended: bool, rules: &Rules<'_>) {
+        self.abort();
+        self.greeted = Some(name);
+        self.extended = extended;
+        let own = rules.name;
+        if !extended {
+            return self.reply(&format!("250 {own}"));
+        }
+        self.reply(&format!(
+            "250-{own}\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-ENHANCEDSTATUSCODES\r\n\
+             250-CHUNKING\r\n250-DSN\r\n250-SIZE {}\r\n250 MT-PRIORITY STANAG4406",
+            rules.octets_max
+        ));
+    }
+
+    fn take_mail(&mut self, mail: MailFrom, rules: &Rules<'_>) {
+        if self.greeted.is_none() || self.mail.is_some() {
+            return self.reply("503 5.5.1 EHLO first, then one MAIL a message");
+        }
+        if mail.octets.is_some_and(|it| it > rules.octets_max) {
+            return self.reply("552 5.3.4 the message is too long for here");
+        }
+        if rules.full {
+            return self.reply("452 4.3.1 no room for now");
+        }
+        self.mail = Some(mail);
+        self.reply("250 2.1.0 sender ok");
+    }
+
+    fn take_rcpt(&mut self, rcpt: RcptTo, rules: &Rules<'_>) {
+        if self.mail.is_none() {
+            return self.reply("503 5.5.1 MAIL first");
+        }
+        if self.recipients.len() >= RECIPIENTS_MAX {
+            return self.reply("452 4.5.3 too many recipients");
+        }
+        if let Some(refusal) = (rules.refuses)(&rcpt.address) {
+            return self.reply(refusal);
+        }
+        self.recipients.push(rcpt);
+        self.reply("250 2.1.5 recipient ok");
+    }
+
+    /// Begins a message, if there is a sender and a recipient.
+    fn begin(&mut self) -> bool {
+        if self.content.is_some() {
+            return true;
+        }
+        let Some(mail) = self.mail.as_ref().filter(|_| !self.recipients.is_empty()) else {
+            return false;
+        };
+        let begin = Event::Begin(mail.clone(), self.recipients.clone());
+        self.events.push_back(begin);
+        self.content = Some(0);
+        self.too_long = false;
+        self.ends = Ends::default();
+        true
+    }
+
+    fn begin_data(&mut self) {
+        if !self.begin() {
+            return self.reply("503 5.5.1 no recipient");
+        }
+        self.reply("354 go on, and end by a dot");
+        self.mode = Mode::Data(Dots::Begin);
+    }
+
+    fn begin_chunk(&mut self, octets: u64, last: bool, rules: &Rules<'_>) {
+        let counts = self.begin();
+        let all = self.content.unwrap_or(0).saturating_add(octets);
+        if counts && all > rules.octets_max && !self.too_long {
+            self.too_long = true;
+            self.events.push_back(Event::Abort);
+        }
+        if octets == 0 {
+            return self.end_chunk(last, counts);
+        }
+        self.mode = Mode::Chunk {
+            left: octets,
+            last,
+            counts,
+        };
+    }
+
+    fn read_chunk(&mut self, at: usize, chunk: (u64, bool, bool)) -> usize {
+        let (left, last, counts) = chunk;
+        let rest = self.input.len() - at;
+        let read = rest.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let octets = self.input[at..at + read].to_vec();
+        if counts {
+            octets.iter().for_each(|it| self.ends.take(*it));
+            self.content(octets, u64::MAX);
+        }
+        let left = left - read as u64;
+        if left == 0 {
+            self.end_chunk(last, counts);
+        } else {
+            self.mode = Mode::Chunk { left, last, counts };
+        }
+        read
+    }
+
+    fn end_chunk(&mut self, last: bool, counts: bool) {
+        self.mode = Mode::Commands;
+        if !counts {
+            self.reply("503 5.5.1 no recipient");
+        } else if last {
+            self.end_content();
+        } else if self.too_long {
+            self.reply("552 5.3.4 the message is too long for here");
+        } else {
+            self.reply("250 2.0.0 go on");
+        }
+    }
+
+    /// Reads a text until its end, dots taken away (RFC 5321 section 4.5.2).
+    fn read_data(&mut self, at: usize, dots: Dots, rules: &Rules<'_>) -> usize {
+        let (mut dots, mut octets) = (dots, Vec::new());
+        let mut read = 0;
+        let mut ended = false;
+        for octet in &self.input[at..] {
+            read += 1;
+            let octet = *octet;
+            dots = match (dots, octet) {
+                (Dots::Begin, b'.') => Dots::Dot,
+                (Dots::Dot, b'\r') => Dots::DotCr,
+                (Dots::DotCr, b'\n') => {
+                    ended = true;
+                    break;
+                }
+                (Dots::DotCr, _) => {
+                    self.ends.wrong = true;
+                    Dots::Text
+                }
+                (before, _) => {
+                    octets.push(octet);
+                    self.ends.take(octet);
+                    match octet {
+                        b'\r' => Dots::Cr,
+                        b'\n' if before == Dots::Cr => Dots::Begin,
+                        _ => Dots::Text,
+                    }
+                }
+            };
+        }
+        self.content(octets, rules.octets_max);
+        if ended {
+            self.end_content();
+        } else {
+            self.mode = Mode::Data(dots);
+        }
+        read
+    }
+
+    fn content(&mut self, octets: Vec<u8>, most: u64) {
+        let all = self
+            .content
+            .unwrap_or(0)
+            .saturating_add(octets.len() as u64);
+        self.content = Some(all);
+        if all > most && !self.too_long {
+            self.too_long = true;
+            self.events.push_back(Event::Abort);
+        }
+        if !self.too_long && !octets.is_empty() {
+            self.events.push_back(Event::Content(octets));
+        }
+    }
+
+    fn end_content(&mut self) {
+        if self.too_long {
+            self.reply("552 5.3.4 the message is too long for here");
+            self.forget();
+            self.mode = Mode::Commands;
+            return;
+        }
+        let right = !self.ends.wrong && !self.ends.cr;
+        self.events.push_back(Event::End { right });
+        self.mode = Mode::Waits;
+    }
+
+    /// Forgets a message that may have begun.
+    fn abort(&mut self) {
+        if self.content.is_some() && !self.too_long {
+            self.events.push_back(Event::Abort);
+        }
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.mail = None;
+        self.recipients.clear();
+        self.content = None;
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -1,0 +1,245 @@
+use super::*;
+use alloc::vec;
+
+fn refuses(address: &str) -> Option<&'static str> {
+    (!address.ends_with("example.net")).then_some("550 5.7.1 not by this switch")
+}
+
+fn rules() -> Rules<'static> {
+    Rules {
+        name: "example.com",
+        octets_max: 1000,
+        full: false,
+        refuses: &refuses,
+    }
+}
+
+/// A session, what its client says at once, and the replies.
+fn say(session: &mut Session, octets: &str) -> String {
+    session.take(octets.as_bytes(), &rules());
+    String::from_utf8(session.take_replies()).unwrap()
+}
+
+fn begun() -> Session {
+    let mut session = Session::new("example.com");
+    session.take_replies();
+    say(&mut session, "EHLO mua.example.com\r\n");
+    session
+}
+
+/// The codes of replies, of several lines the last.
+fn codes(replies: &str) -> Vec<&str> {
+    let lines = replies.lines().filter(|it| it.as_bytes()[3] == b' ');
+    lines.map(|it| it.get(..9).unwrap_or(it)).collect()
+}
+
+fn content(session: &mut Session) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some(event) = session.poll() {
+        if let Event::Content(octets) = event {
+            all.extend(octets);
+        }
+    }
+    all
+}
+
+/// The dialogues of RFC 6710 section 8 without what isn't here: STARTTLS, AUTH, DELIVERBY.
+#[test]
+fn the_dialogue_of_rfc_6710() {
+    let mut session = Session::new("example.com");
+    assert!(session.take_replies().starts_with(b"220 example.com "));
+    let hello = say(&mut session, "EHLO mua.example.com\r\n");
+    for line in [
+        "250-DSN",
+        "250-ENHANCEDSTATUSCODES",
+        "250 MT-PRIORITY STANAG4406",
+    ] {
+        assert!(hello.lines().any(|it| it == line), "{hello}");
+    }
+    for (line, code) in [
+        (
+            "MAIL FROM:<eljefe@example.com> ENVID=QQ314159 MT-PRIORITY=3",
+            "250 2.1.0",
+        ),
+        ("RCPT TO:<topbanana@example.net>", "250 2.1.5"),
+        (
+            "RCPT TO:<Dana@Ivory.example.net> NOTIFY=SUCCESS,FAILURE \
+             ORCPT=rfc822;Dana@Ivory.example.net",
+            "250 2.1.5",
+        ),
+        ("DATA", "354 go on"),
+        (" (message goes here)", ""),
+    ] {
+        let reply = say(&mut session, &format!("{line}\r\n"));
+        assert_eq!(codes(&reply).concat(), code, "{line}");
+    }
+    assert_eq!(say(&mut session, ".\r\n"), "");
+    let Some(Event::Begin(mail, recipients)) = session.poll() else {
+        panic!("no message");
+    };
+    assert_eq!(
+        (mail.priority, mail.envid.as_deref()),
+        (Some(3), Some("QQ314159"))
+    );
+    assert_eq!(recipients[1].notify.text(), "SUCCESS,FAILURE");
+    assert_eq!(content(&mut session), b" (message goes here)\r\n");
+    session.answer("250 2.1.0 message accepted", &rules());
+    assert_eq!(
+        codes(&say(&mut session, "QUIT\r\n")),
+        ["250 2.1.0", "221 2.0.0"]
+    );
+    assert_eq!(session.poll(), Some(Event::Close));
+}
+
+#[test]
+fn commands_sent_ahead_wait_for_a_messages_answer() {
+    let mut session = begun();
+    let all = "MAIL FROM:<a@b>\r\nRCPT TO:<c@example.net>\r\nRCPT TO:<c@x>\r\nDATA\r\n\
+               ..dot\r\n.\r\nMAIL FROM:<>\r\n";
+    let replies = say(&mut session, all);
+    assert_eq!(
+        codes(&replies),
+        ["250 2.1.0", "250 2.1.5", "550 5.7.1", "354 go on"]
+    );
+    assert_eq!(content(&mut session), b".dot\r\n");
+    assert_eq!(session.unread(), "MAIL FROM:<>\r\n".len());
+    session.answer("250 2.6.0 stored", &rules());
+    assert_eq!(codes(&say(&mut session, "")), ["250 2.6.0", "250 2.1.0"]);
+}
+
+#[test]
+fn the_same_octets_one_by_one_say_the_same() {
+    let all = "MAIL FROM:<a@b> BODY=8BITMIME\r\nRCPT TO:<c@example.net>\r\nBDAT 4\r\nA:b\r\
+               BDAT 3 LAST\r\n\n\r\nRSET\r\nDATA\r\nFAX\r\nQUIT\r\nNOOP\r\n";
+    let run = |pieces: &[&[u8]]| {
+        let (mut session, mut seen) = (begun(), Vec::new());
+        let mut content = Vec::new();
+        for piece in pieces {
+            session.take(piece, &rules());
+            while let Some(event) = session.poll() {
+                match event {
+                    Event::Content(octets) => content.extend(octets),
+                    Event::End { right } => {
+                        session.answer("250 2.6.0 stored", &rules());
+                        seen.push(Event::End { right });
+                    }
+                    event => seen.push(event),
+                }
+            }
+        }
+        (session.take_replies(), seen, content)
+    };
+    let single: Vec<&[u8]> = all.as_bytes().chunks(1).collect();
+    let whole = run(&[all.as_bytes()]);
+    assert_eq!(whole, run(&single));
+    assert_eq!(whole.2, b"A:b\r\n\r\n");
+    let replies = String::from_utf8(whole.0).unwrap();
+    assert!(codes(&replies).ends_with(&["250 2.0.0", "503 5.5.1", "500 5.5.1", "221 2.0.0"]));
+}
+
+#[test]
+fn chunks_may_be_given_up_between_two() {
+    let mut session = begun();
+    let replies = say(
+        &mut session,
+        "MAIL FROM:<a@b>\r\nRCPT TO:<c@example.net>\r\nBDAT 3\r\nabcNOOP\r\nDATA\r\nRSET\r\n\
+         BDAT 3 LAST\r\nabcMAIL FROM:<a@b>\r\n",
+    );
+    let rest = [
+        "250 2.0.0",
+        "250 2.0.0",
+        "503 5.5.1",
+        "250 2.0.0",
+        "503 5.5.1",
+        "250 2.1.0",
+    ];
+    assert_eq!(codes(&replies)[2..], rest);
+    assert!(matches!(session.poll(), Some(Event::Begin(..))));
+    assert_eq!(session.poll(), Some(Event::Content(b"abc".to_vec())));
+    assert_eq!(session.poll(), Some(Event::Abort));
+    assert_eq!(session.poll(), None);
+}
+
+#[test]
+fn lines_that_end_otherwise_are_told_at_the_end() {
+    for (text, right) in [
+        ("a\r\n.\r\n", true),
+        (".\r\n", true),
+        ("a\nb\r\n.\r\n", false),
+        ("a\rb\r\n.\r\n", false),
+        ("a\n.\r\n\r\n.\r\n", false),
+        (".\rb\r\n.\r\n", false),
+        ("a\r\r\n.\r\n", false),
+    ] {
+        let mut session = begun();
+        say(
+            &mut session,
+            "MAIL FROM:<a@b>\r\nRCPT TO:<c@example.net>\r\nDATA\r\n",
+        );
+        say(&mut session, text);
+        let mut last = None;
+        while let Some(event) = session.poll() {
+            last = Some(event);
+        }
+        assert_eq!(last, Some(Event::End { right }), "{text:?}");
+    }
+    assert_eq!(codes(&say(&mut begun(), "NOOP\n")), ["500 5.5.2"]);
+}
+
+#[test]
+fn what_is_too_much_is_refused_and_the_session_goes_on() {
+    let mut session = begun();
+    assert_eq!(
+        codes(&say(&mut session, "MAIL FROM:<a@b> SIZE=1001\r\n")),
+        ["552 5.3.4"]
+    );
+    let start = "MAIL FROM:<a@b>\r\nRCPT TO:<c@example.net>\r\n";
+    say(&mut session, start);
+    let text = format!("DATA\r\n{}\r\n.\r\n", "x".repeat(1000));
+    assert_eq!(codes(&say(&mut session, &text)), ["354 go on", "552 5.3.4"]);
+    say(&mut session, start);
+    let chunks = format!(
+        "BDAT 600\r\n{0}BDAT 600\r\n{0}BDAT 0 LAST\r\n",
+        "x".repeat(600)
+    );
+    let refused = ["250 2.0.0", "552 5.3.4", "552 5.3.4"];
+    assert_eq!(codes(&say(&mut session, &chunks)), refused);
+    let mut events = vec![];
+    while let Some(event) = session.poll() {
+        events.push(event);
+    }
+    let ends = events.iter().filter(|it| matches!(it, Event::End { .. }));
+    assert_eq!(ends.count(), 0);
+    let long = format!("NOOP {}\r\nNOOP\r\n", "x".repeat(5000));
+    assert_eq!(codes(&say(&mut session, &long)), ["500 5.5.6", "250 2.0.0"]);
+    say(&mut session, "MAIL FROM:<a@b>\r\n");
+    let many = "RCPT TO:<c@example.net>\r\n".repeat(RECIPIENTS_MAX + 1);
+    assert!(codes(&say(&mut session, &many)).ends_with(&["250 2.1.5", "452 4.5.3"]));
+}
+
+#[test]
+fn a_client_that_errs_on_and_on_is_sent_away() {
+    let mut session = begun();
+    let replies = say(&mut session, &"FAX\r\n".repeat(1000));
+    assert!(replies.ends_with("421 4.7.0 too many errors\r\n"));
+    assert_eq!(replies.lines().count(), FAULTS_MAX as usize + 2);
+    assert_eq!(session.poll(), Some(Event::Close));
+    assert_eq!(say(&mut session, "NOOP\r\n"), "");
+}
+
+#[test]
+fn hello_comes_first_and_a_full_switch_says_so() {
+    let mut session = Session::new("a");
+    session.take_replies();
+    assert_eq!(
+        codes(&say(&mut session, "MAIL FROM:<a@b>\r\n")),
+        ["503 5.5.1"]
+    );
+    assert_eq!(say(&mut session, "HELO b\r\n"), "250 example.com\r\n");
+    let full = Rules {
+        full: true,
+        ..rules()
+    };
+    session.take(b"MAIL FROM:<a@b>\r\n", &full);
+    assert!(session.take_replies().starts_with(b"452 4.3.1 "));
+}

@@ -1,0 +1,489 @@
+//! Clients that bring mail, and the messages that they bring.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use strait_core::node::{Listen, Side, SocketOp, StoreError, StoreOp, StreamEvent, StreamOp};
+use strait_core::{Duration, Instant};
+
+use super::asks::{Asks, Change, Pending};
+use super::queue::{Queue, text_key};
+use super::{ListenSettings, Settings};
+use crate::command::{MailFrom, RcptTo, domain_of};
+use crate::date::date;
+use crate::header::{self, HEADER_OCTETS_MAX, Header};
+use crate::message::{Message, Recipient};
+use crate::session::{Event, Rules, Session};
+
+/// Clients at a time, at each listener.
+const STREAMS_MAX: u32 = 64;
+/// Octets of a client that may wait to be looked at.
+const INBOUND_OCTETS: u32 = 64 * 1024;
+/// Octets of a text that are stored at a time. The first of these have all that is looked at.
+const PIECE_OCTETS: usize = HEADER_OCTETS_MAX;
+/// Pieces of a client that are being stored at a time: then it isn't read from.
+const PIECES_MAX: u32 = 4;
+/// Octets of replies that may wait for a client that doesn't read them.
+const REPLIES_OCTETS_MAX: usize = 64 * 1024;
+/// How long a client may be silent (RFC 5321 section 4.5.3.2.7), and how long one that is done has to
+/// take its last reply.
+const SILENT: Duration = Duration::from_secs(300);
+const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How long another switch may be silent: its connection stays open for what may come.
+const LANE_SILENT: Duration = Duration::from_secs(7 * 86_400);
+/// How often a message may have been taken by switches; more is a circle (RFC 5321 section 6.3).
+const HOPS_MAX: u32 = 30;
+/// What a client hears whose session ends by us (ETIMEDOUT of Linux).
+const TIMED_OUT: i32 = 110;
+
+/// A message that comes.
+#[derive(Debug)]
+struct Arrival {
+    id: u64,
+    mail: MailFrom,
+    recipients: Vec<RcptTo>,
+    /// What hasn't been given to storage.
+    rest: Vec<u8>,
+    /// What its header says, once that has been looked at.
+    header: Option<Header>,
+    octets: u64,
+    /// A piece couldn't be stored.
+    failed: Option<StoreError>,
+}
+
+/// A client.
+#[derive(Debug)]
+struct Guest {
+    session: Session,
+    listener: usize,
+    address: IpAddr,
+    arrival: Option<Arrival>,
+    /// Replies that it hasn't room for.
+    out: Vec<u8>,
+    writable: u64,
+    /// Octets that it may send again when what came has been looked at.
+    owed: u32,
+    storing: u32,
+    /// It hears no more after what is there; and has heard it.
+    closing: bool,
+    closed: bool,
+    ended: bool,
+    until: Instant,
+}
+
+/// All clients.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    guests: BTreeMap<u64, Guest>,
+}
+
+impl Arrivals {
+    /// Declares the listeners.
+    pub(super) fn listen(&mut self, settings: &Settings, asks: &mut Asks) {
+        for (n, listener) in (0..).zip(&settings.listeners) {
+            let listen = Listen {
+                dscp: listener.dscp,
+                streams_max: STREAMS_MAX,
+                ..Listen::at(listener.address)
+            };
+            asks.socket(n, SocketOp::Listen(listen));
+        }
+    }
+
+    /// Something happened to a client.
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        n: u64,
+        event: StreamEvent<'_>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        if let StreamEvent::Opened { listener, src, .. } = event {
+            let listener = listener.map_or(0, |it| it.n as usize);
+            self.open(now, n, (listener, src.ip()), queue, asks);
+        }
+        let Some(guest) = self.guests.get_mut(&n) else {
+            return;
+        };
+        match event {
+            StreamEvent::Data(octets) => {
+                guest.owed += octets.len() as u32;
+                guest.until = now + patience(queue, guest.listener);
+                guest.with_rules(queue, |session, rules| session.take(octets, rules));
+            }
+            StreamEvent::Writable(octets) => guest.writable += u64::from(octets),
+            StreamEvent::Fin => {
+                guest.ended = true;
+                guest.session.close("421 4.4.2 you have gone");
+            }
+            StreamEvent::Reset(_) => {
+                guest.drop_arrival(asks);
+                self.guests.remove(&n);
+                return;
+            }
+            _ => {}
+        }
+        self.tend(now, n, queue, asks);
+    }
+
+    fn open(
+        &mut self,
+        now: Instant,
+        n: u64,
+        (listener, address): (usize, IpAddr),
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        let Some(at) = queue.settings.listeners.get(listener) else {
+            return;
+        };
+        let welcome = at.clients.iter().any(|it| it.contains(address));
+        if at.lane && welcome {
+            // Its last connection may have died without a word.
+            self.part_from(listener, address, asks);
+        }
+        let session = if welcome {
+            Session::new(&queue.settings.name)
+        } else {
+            queue.stats.strangers += 1;
+            Session::refusing("554 5.7.1 you are no client of this switch")
+        };
+        let guest = Guest {
+            session,
+            listener,
+            address,
+            arrival: None,
+            out: Vec::new(),
+            writable: 0,
+            owed: 0,
+            storing: 0,
+            closing: false,
+            closed: false,
+            ended: false,
+            until: now + patience(queue, listener),
+        };
+        self.guests.insert(n, guest);
+        asks.stream(Side::Client, n, StreamOp::Credit(INBOUND_OCTETS));
+    }
+
+    fn part_from(&mut self, listener: usize, address: IpAddr, asks: &mut Asks) {
+        let others = self.guests.extract_if(.., |_, guest| {
+            // What it sent whole, it may have its answer for.
+            let idle = guest.storing == 0;
+            guest.listener == listener && guest.address == address && idle
+        });
+        for (n, mut guest) in others {
+            guest.drop_arrival(asks);
+            asks.stream(Side::Client, n, StreamOp::Reset(TIMED_OUT));
+        }
+    }
+
+    /// A piece of a client's message is stored, or isn't.
+    pub(super) fn hear_stored(
+        &mut self,
+        now: Instant,
+        n: u64,
+        result: Result<(), StoreError>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        let Some(guest) = self.guests.get_mut(&n) else {
+            return;
+        };
+        guest.storing = guest.storing.saturating_sub(1);
+        if let (Err(error), Some(arrival)) = (result, &mut guest.arrival) {
+            arrival.failed = Some(error);
+        }
+        self.tend(now, n, queue, asks);
+    }
+
+    /// A whole message is stored, or isn't: now it is answered for.
+    pub(super) fn hear_taken(
+        &mut self,
+        now: Instant,
+        (n, taken): (u64, Taken),
+        result: Result<(), StoreError>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        let Taken { id, message, reply } = taken;
+        let reply = match result {
+            Ok(()) => {
+                queue.stats.accepted += 1;
+                queue.stats.octets_in += message.octets;
+                queue.enter(now, id, message, asks);
+                reply
+            }
+            Err(error) => {
+                queue.stats.refused += 1;
+                forget(id, asks);
+                refusal(error).into()
+            }
+        };
+        if let Some(guest) = self.guests.get_mut(&n) {
+            guest.storing = guest.storing.saturating_sub(1);
+            guest.with_rules(queue, |session, rules| session.answer(&reply, rules));
+            self.tend(now, n, queue, asks);
+        }
+    }
+
+    /// Goes on with a client as far as that goes.
+    fn tend(&mut self, now: Instant, n: u64, queue: &mut Queue, asks: &mut Asks) {
+        let Some(guest) = self.guests.get_mut(&n) else {
+            return;
+        };
+        while let Some(event) = guest.session.poll() {
+            guest.take(now, n, event, queue, asks);
+        }
+        guest.out.extend(guest.session.take_replies());
+        let room = usize::try_from(guest.writable).unwrap_or(usize::MAX);
+        let octets = room.min(guest.out.len());
+        if octets > 0 {
+            guest.writable -= octets as u64;
+            let replies = guest.out.drain(..octets).collect();
+            asks.stream(Side::Client, n, StreamOp::Send(replies));
+        }
+        let looked_at = guest.session.unread() == 0;
+        let room = guest.out.len() < REPLIES_OCTETS_MAX && guest.storing < PIECES_MAX;
+        if guest.owed > 0 && looked_at && room {
+            let owed = core::mem::take(&mut guest.owed);
+            asks.stream(Side::Client, n, StreamOp::Credit(owed));
+        }
+        if guest.closing && !guest.closed && guest.out.is_empty() {
+            guest.closed = true;
+            guest.until = now + LAST_WORDS;
+            asks.stream(Side::Client, n, StreamOp::Fin);
+        }
+        if guest.closed && guest.ended {
+            self.guests.remove(&n);
+        }
+    }
+
+    /// Sends away who has been silent for too long.
+    pub(super) fn settle(&mut self, now: Instant, queue: &mut Queue, asks: &mut Asks) {
+        let silent = self.guests.iter().filter(|(_, guest)| guest.until <= now);
+        let silent: Vec<u64> = silent.map(|(n, _)| *n).collect();
+        for n in silent {
+            let Some(guest) = self.guests.get_mut(&n) else {
+                continue;
+            };
+            if guest.closing {
+                guest.drop_arrival(asks);
+                self.guests.remove(&n);
+                asks.stream(Side::Client, n, StreamOp::Reset(TIMED_OUT));
+            } else {
+                guest.session.close("421 4.4.2 you have been silent");
+                guest.until = now + LAST_WORDS;
+                self.tend(now, n, queue, asks);
+            }
+        }
+    }
+
+    pub(super) fn wake(&self) -> Option<Instant> {
+        self.guests.values().map(|it| it.until).min()
+    }
+}
+
+/// A message that is being stored, and its client's answer if that goes well.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) id: u64,
+    pub(super) message: Message,
+    pub(super) reply: String,
+}
+
+fn patience(queue: &Queue, listener: usize) -> Duration {
+    let lane = queue
+        .settings
+        .listeners
+        .get(listener)
+        .is_some_and(|it| it.lane);
+    if lane { LANE_SILENT } else { SILENT }
+}
+
+/// Has storage forget what it has of a message that nobody was answered for.
+fn forget(id: u64, asks: &mut Asks) {
+    let batch = alloc::vec![StoreOp::Delete(text_key(id))];
+    asks.store(batch, Pending::Change(Change::default()));
+}
+
+const fn refusal(error: StoreError) -> &'static str {
+    match error {
+        StoreError::Full => "452 4.3.1 no room is left",
+        StoreError::Busy => "452 4.3.1 too much waits to be stored",
+        StoreError::Absent | StoreError::Failed => "451 4.3.0 it can't be stored",
+    }
+}
+
+/// What an address is answered with that mail isn't taken for.
+fn refuses(queue: &Queue, address: &str) -> Option<&'static str> {
+    if queue.way_of(address).is_some() {
+        return None;
+    }
+    Some(if queue.is_own(domain_of(address)) {
+        "550 5.1.1 no such mailbox"
+    } else {
+        "550 5.7.1 no route leads there"
+    })
+}
+
+/// The value that a message goes on with, and whether somebody said it (RFC 6710 section 4.1, RFC
+/// 6758 section 4).
+fn determine(listener: &ListenSettings, parameter: Option<i8>, header: &Header) -> (i8, bool) {
+    let said = parameter.or(header.tunnelled);
+    let guessed = header.mmhs.or(header.common).unwrap_or(listener.default);
+    let wire = said.unwrap_or(guessed.wire());
+    let most = if listener.trusts {
+        i8::MAX
+    } else {
+        listener.default.wire().max(0)
+    };
+    (wire.min(most), said.is_some())
+}
+
+impl Guest {
+    /// Has its session do something by the rules of now.
+    fn with_rules(&mut self, queue: &Queue, what: impl FnOnce(&mut Session, &Rules<'_>)) {
+        let rules = Rules {
+            name: &queue.settings.name,
+            octets_max: queue.settings.octets_max,
+            full: queue.is_full(),
+            refuses: &|address| refuses(queue, address),
+        };
+        what(&mut self.session, &rules);
+    }
+
+    fn take(&mut self, now: Instant, n: u64, event: Event, queue: &mut Queue, asks: &mut Asks) {
+        match event {
+            Event::Begin(mail, recipients) => {
+                self.arrival = Some(Arrival {
+                    id: queue.number(),
+                    mail,
+                    recipients,
+                    rest: Vec::new(),
+                    header: None,
+                    octets: 0,
+                    failed: None,
+                });
+            }
+            Event::Content(octets) => {
+                let Some(arrival) = &mut self.arrival else {
+                    return;
+                };
+                arrival.octets += octets.len() as u64;
+                arrival.rest.extend(octets);
+                if arrival.rest.len() >= PIECE_OCTETS {
+                    arrival.look();
+                    let rest = core::mem::take(&mut arrival.rest);
+                    let batch = alloc::vec![StoreOp::Append(text_key(arrival.id), rest)];
+                    asks.store(batch, Pending::Piece { client: n });
+                    self.storing += 1;
+                }
+            }
+            Event::End { right } => self.end(now, n, right, queue, asks),
+            Event::Abort => self.drop_arrival(asks),
+            Event::Close => self.closing = true,
+        }
+    }
+
+    /// A message that comes is no more.
+    fn drop_arrival(&mut self, asks: &mut Asks) {
+        if let Some(arrival) = self.arrival.take() {
+            forget(arrival.id, asks);
+        }
+    }
+
+    fn end(&mut self, now: Instant, n: u64, right: bool, queue: &mut Queue, asks: &mut Asks) {
+        let Some(mut arrival) = self.arrival.take() else {
+            return;
+        };
+        let header = arrival.look().clone();
+        let refused = if !right {
+            Some("554 5.6.0 lines end by CR LF alone")
+        } else if header.received > HOPS_MAX {
+            Some("554 5.4.6 the message goes in a circle")
+        } else {
+            arrival.failed.map(refusal)
+        };
+        if let Some(reply) = refused {
+            queue.stats.refused += 1;
+            forget(arrival.id, asks);
+            return self.with_rules(queue, |session, rules| session.answer(reply, rules));
+        }
+        let Some(listener) = queue.settings.listeners.get(self.listener) else {
+            return;
+        };
+        let (wire, said) = determine(listener, arrival.mail.priority, &header);
+        let asked = arrival.mail.priority.or(header.tunnelled).unwrap_or(0);
+        let id = arrival.id;
+        let reply = if asked == wire {
+            format!("250 2.6.0 {id} stored")
+        } else {
+            // RFC 6710 section 4.1: the priority asked for, be it by saying nothing, was changed.
+            format!("250 2.3.6 {wire} is the new priority assigned to the message, {id} stored")
+        };
+        let message = arrival.message(
+            wire,
+            said,
+            self.trace(now, id, wire, queue),
+            queue.now_s(now),
+        );
+        let rest = core::mem::take(&mut arrival.rest);
+        let batch = Queue::batch(id, rest, &message);
+        let taken = Taken { id, message, reply };
+        let taken = Box::new(taken);
+        asks.store(batch, Pending::Message { client: n, taken });
+        self.storing += 1;
+    }
+
+    /// The field that tells where a message came from, with its priority (RFC 6710 section 4.2).
+    fn trace(&self, now: Instant, id: u64, wire: i8, queue: &Queue) -> String {
+        let (name, extended) = self.session.greeted();
+        let protocol = if extended { "ESMTP" } else { "SMTP" };
+        let own = &queue.settings.name;
+        let date = date(queue.now_s(now));
+        let address = match self.address {
+            IpAddr::V4(address) => format!("[{address}]"),
+            IpAddr::V6(address) => format!("[IPv6:{address}]"),
+        };
+        format!(
+            "Received: from {name} ({address}) by {own} with {protocol} id {id} PRIORITY {wire}; {date}"
+        )
+    }
+}
+
+impl Arrival {
+    /// What its header says. The first octets that are stored have all of it that counts.
+    fn look(&mut self) -> &Header {
+        let rest = &self.rest;
+        self.header
+            .get_or_insert_with(|| header::parse(&rest[..rest.len().min(HEADER_OCTETS_MAX)]))
+    }
+
+    fn message(&mut self, wire: i8, said: bool, trace: String, accepted_s: u64) -> Message {
+        let recipients = self.recipients.drain(..).map(|it| Recipient {
+            address: it.address,
+            notify: it.notify,
+            orcpt: it.orcpt,
+        });
+        Message {
+            accepted_s,
+            wire,
+            said,
+            eight_bit: self.mail.eight_bit,
+            octets: self.octets,
+            held: false,
+            sender: core::mem::take(&mut self.mail.sender),
+            headers_only: self.mail.headers_only,
+            envid: self.mail.envid.take(),
+            trace,
+            tunnels: self.header.take().map(|it| it.tunnels).unwrap_or_default(),
+            recipients: recipients.collect(),
+        }
+    }
+}

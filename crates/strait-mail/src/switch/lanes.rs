@@ -1,0 +1,588 @@
+//! Connections to next hops: one for each precedence, and none sends while a higher one to the same
+//! hop has something to send.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use strait_core::mail::MailState;
+use strait_core::node::{Held, Side, StoreError, StreamEvent, StreamOp};
+use strait_core::{Duration, Instant};
+
+use super::asks::{Asks, Pending};
+use super::queue::{Outcome, Queue, Way, text_key};
+use super::{Link, Settings};
+use crate::client::{Client, Event, Letter, Reply, Verdict};
+use crate::precedence::Precedence;
+use crate::report::Action;
+
+/// A lane: to which hop, and for which precedence.
+pub(super) type LaneId = (usize, Precedence);
+
+/// Octets of replies that may come: some hundred of them.
+const INBOUND_OCTETS: u32 = 16 * 1024;
+/// Line time of what may lie below this switch, and the least octets of it: a segment of TCP, and
+/// one behind it.
+const HELD: Duration = Duration::from_secs(2);
+const HELD_OCTETS_MIN: u32 = 4096;
+/// Line time of a piece of a message, and its least and most octets. A higher message waits for no
+/// more than the rest of one.
+const PIECE: Duration = Duration::from_secs(2);
+const PIECE_OCTETS: core::ops::RangeInclusive<u64> = 1024..=65_536;
+/// How long a hop may take for a reply (RFC 5321 section 4.5.3.2.6 has ten minutes for the last), and
+/// for a connection that lower lanes wait for.
+const REPLY: Duration = Duration::from_secs(600);
+const CONNECT: Duration = Duration::from_secs(20);
+/// Pauses behind a connection that came to nothing: the first, and the longest. A link that comes
+/// back ends them.
+const AGAIN: Duration = Duration::from_secs(2);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+/// How long a connection without work stays, where it isn't to stay for good.
+const IDLE: Duration = Duration::from_secs(60);
+/// A link that was away for longer has made its connections wait: they begin anew.
+const STALE: Duration = Duration::from_secs(5);
+/// What a hop hears of a connection that is given up (ETIMEDOUT of Linux).
+const TIMED_OUT: i32 = 110;
+
+/// A piece of a text that is being read: by which connection, of which message, from where on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    lane: LaneId,
+    stream: u64,
+    id: u64,
+    offset: u64,
+}
+
+/// A message that is being given to a connection.
+#[derive(Debug)]
+struct Sending {
+    id: u64,
+    /// Octets of its text that have been read.
+    offset: u64,
+    /// What goes before it.
+    prefix: Vec<u8>,
+    /// Fields `MT-Priority` are left out.
+    tunnel: bool,
+    /// A piece is being read.
+    reading: bool,
+    /// It rests for a higher one.
+    paused: bool,
+}
+
+/// A connection.
+#[derive(Debug)]
+struct Line {
+    stream: u64,
+    client: Client,
+    ready: bool,
+    open: bool,
+    writable: u64,
+    sending: Option<Sending>,
+    since: Instant,
+    /// When something happened last.
+    stirred: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    line: Option<Line>,
+    /// Connections that came to nothing since one did, and when the next may be tried.
+    failures: u32,
+    again: Option<Instant>,
+}
+
+/// All lanes.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    lanes: BTreeMap<LaneId, Lane>,
+    streams: BTreeMap<u64, LaneId>,
+    next: u64,
+    /// By route: the way there, and since when it isn't.
+    links: Vec<Option<Link>>,
+    away: Vec<Option<Instant>>,
+    /// Lanes that are to be looked at before the next event.
+    soonest: Option<Instant>,
+    /// When it looked last: what was due then is done, or waits for something else.
+    looked: Instant,
+}
+
+impl Lanes {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let hops = settings.routes.len();
+        let ids = (0..hops).flat_map(|hop| Precedence::ALL.map(|it| (hop, it)));
+        Self {
+            lanes: ids.map(|id| (id, Lane::default())).collect(),
+            streams: BTreeMap::new(),
+            next: 0,
+            links: alloc::vec![None; hops],
+            away: alloc::vec![None; hops],
+            soonest: None,
+            looked: Instant::ZERO,
+        }
+    }
+
+    /// The way to a hop.
+    pub(super) fn link(&self, hop: usize) -> Option<Link> {
+        self.links.get(hop).copied().flatten()
+    }
+
+    /// Ways to hops, as they are now; whether any came or went.
+    pub(super) fn set_links(
+        &mut self,
+        now: Instant,
+        links: impl Iterator<Item = Option<Link>>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) -> bool {
+        let mut changed = false;
+        for (hop, link) in links.enumerate().take(self.links.len()) {
+            let was = core::mem::replace(&mut self.links[hop], link);
+            match (was, link) {
+                (Some(_), None) => self.away[hop] = Some(now),
+                (None, Some(_)) => self.come_back(now, hop, queue, asks),
+                _ => continue,
+            }
+            changed = true;
+        }
+        changed
+    }
+
+    /// A link is there again: nothing waits for a clock.
+    fn come_back(&mut self, now: Instant, hop: usize, queue: &mut Queue, asks: &mut Asks) {
+        let away = self.away[hop].take();
+        let stale = away.is_some_and(|since| now.since(since) >= STALE);
+        for precedence in Precedence::ALL {
+            let id = (hop, precedence);
+            if stale {
+                self.part(id, "the link was away", queue, Some(asks));
+            }
+            if let Some(lane) = self.lanes.get_mut(&id) {
+                (lane.failures, lane.again) = (0, None);
+            }
+        }
+        queue.hurry(Way::Hop(hop));
+    }
+
+    /// Ends a lane's connection, if it isn't gone already; its messages go by the next.
+    fn part(&mut self, id: LaneId, why: &str, queue: &mut Queue, asks: Option<&mut Asks>) {
+        let line = self.lanes.get_mut(&id).and_then(|it| it.line.take());
+        let Some(line) = line else { return };
+        self.streams.remove(&line.stream);
+        if let Some(asks) = asks {
+            asks.stream(Side::Node, line.stream, StreamOp::Reset(TIMED_OUT));
+        }
+        give_back(&line, id.0, why, queue);
+    }
+
+    /// Something happened to a connection.
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        stream: u64,
+        event: StreamEvent<'_>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        let Some(id) = self.streams.get(&stream).copied() else {
+            return;
+        };
+        let Some(line) = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut()) else {
+            return;
+        };
+        line.stirred = now;
+        match event {
+            StreamEvent::Opened { .. } => {
+                line.open = true;
+                asks.stream(Side::Node, stream, StreamOp::Credit(INBOUND_OCTETS));
+            }
+            StreamEvent::Data(octets) => {
+                line.client.take(octets);
+                let credit = StreamOp::Credit(octets.len() as u32);
+                asks.stream(Side::Node, stream, credit);
+                self.hear_replies(now, id, queue, asks);
+            }
+            StreamEvent::Writable(octets) => line.writable += u64::from(octets),
+            StreamEvent::Fin => self.lose(now, id, "the connection was ended", queue, Some(asks)),
+            StreamEvent::Reset(error) => {
+                let why = format!("the connection failed (error {error})");
+                self.lose(now, id, &why, queue, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// A connection is of no use any more: the next is tried after a pause.
+    fn lose(
+        &mut self,
+        now: Instant,
+        id: LaneId,
+        why: &str,
+        queue: &mut Queue,
+        asks: Option<&mut Asks>,
+    ) {
+        queue.stats.broken += 1;
+        self.part(id, why, queue, asks);
+        if let Some(lane) = self.lanes.get_mut(&id) {
+            let pause = AGAIN
+                .saturating_mul(1 << lane.failures.min(8))
+                .min(AGAIN_MAX);
+            lane.failures += 1;
+            lane.again = Some(now + pause);
+        }
+    }
+
+    fn hear_replies(&mut self, now: Instant, id: LaneId, queue: &mut Queue, asks: &mut Asks) {
+        let way = Way::Hop(id.0);
+        while let Some(lane) = self.lanes.get_mut(&id) {
+            let Some(line) = &mut lane.line else { return };
+            let Some(event) = line.client.poll() else {
+                return;
+            };
+            let ends = |of: u64, line: &mut Line| {
+                if line.sending.as_ref().is_some_and(|it| it.id == of) {
+                    line.sending = None;
+                }
+            };
+            match event {
+                Event::Ready => {
+                    line.ready = true;
+                    lane.failures = 0;
+                    queue.stats.connections += 1;
+                }
+                Event::Done(of, verdicts) => {
+                    ends(of, line);
+                    let outcomes = verdicts.into_iter().map(outcome).collect();
+                    queue.finish(now, (way, of), outcomes, asks);
+                }
+                Event::Again(of) => {
+                    ends(of, line);
+                    queue.give_back(way, of, Some("MT-PRIORITY was refused".into()));
+                }
+                Event::Lost(reply) => {
+                    return self.lose(now, id, &said(&reply), queue, Some(asks));
+                }
+            }
+        }
+    }
+
+    /// A piece of a text was read.
+    pub(super) fn hear_text(
+        &mut self,
+        now: Instant,
+        reading: Reading,
+        result: Result<Option<&[u8]>, StoreError>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        let id = reading.lane;
+        let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
+        let Some(line) = line.filter(|it| it.stream == reading.stream) else {
+            return;
+        };
+        let right = |it: &&mut Sending| (it.id, it.offset) == (reading.id, reading.offset);
+        let Some(sending) = line.sending.as_mut().filter(right) else {
+            return;
+        };
+        if !core::mem::take(&mut sending.reading) || line.client.wants() != Some(sending.id) {
+            return;
+        }
+        let Some(message) = queue.message(sending.id) else {
+            return;
+        };
+        let octets = match result {
+            Ok(octets) => octets.unwrap_or_default(),
+            // It is tried again as soon as something stirs here.
+            Err(_) => {
+                self.soonest = Some(now + Duration::from_secs(1));
+                return;
+            }
+        };
+        if octets.is_empty() && sending.offset < message.octets {
+            return self.lose(now, id, "its text can't be read", queue, Some(asks));
+        }
+        let mut piece = core::mem::take(&mut sending.prefix);
+        if sending.tunnel {
+            piece.extend(message.without_tunnels(sending.offset, octets));
+        } else {
+            piece.extend_from_slice(octets);
+        }
+        sending.offset += octets.len() as u64;
+        let last = sending.offset >= message.octets;
+        line.client.piece(&piece, last);
+        if last {
+            line.sending = None;
+        }
+    }
+
+    /// Has each hop get what is most urgent.
+    pub(super) fn settle(&mut self, now: Instant, queue: &mut Queue, asks: &mut Asks) {
+        (self.soonest, self.looked) = (None, now);
+        for hop in 0..self.links.len() {
+            let Some(link) = self.link(hop) else { continue };
+            let mut higher = false;
+            for precedence in Precedence::ALL.into_iter().rev() {
+                let id = (hop, precedence);
+                self.give_up_silent(now, id, link, queue, asks);
+                self.connect(now, id, link, higher, queue, asks);
+                if !higher {
+                    self.begin(id, queue);
+                }
+                self.go_on(id, link, higher, queue, asks);
+                self.drain(id, asks);
+                higher |= self.has_work(now, id, queue);
+            }
+        }
+    }
+
+    /// Whether lower lanes wait for this one: it has something to send, and a connection, or soon.
+    fn has_work(&self, now: Instant, id: LaneId, queue: &Queue) -> bool {
+        let Some(line) = self.lanes.get(&id).and_then(|it| it.line.as_ref()) else {
+            return false;
+        };
+        let waits = queue.first(Way::Hop(id.0), id.1).is_some();
+        let soon = line.ready || now.since(line.since) < CONNECT;
+        line.sending.is_some() || line.client.outgoing() > 0 && line.ready || (waits && soon)
+    }
+
+    fn give_up_silent(
+        &mut self,
+        now: Instant,
+        id: LaneId,
+        link: Link,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        let Some(line) = self.lanes.get(&id).and_then(|it| it.line.as_ref()) else {
+            return;
+        };
+        if line.client.awaits() && line.sending.is_none() {
+            let most = REPLY.max(link.turn.saturating_mul(20));
+            if now >= line.stirred + most {
+                self.lose(now, id, "no reply came", queue, Some(asks));
+            }
+            return;
+        }
+        let permanent = is_permanent(id, queue);
+        let idle = !line.client.is_busy() && queue.first(Way::Hop(id.0), id.1).is_none();
+        if idle && !permanent && line.ready && now >= line.stirred + IDLE {
+            self.leave(id, asks);
+        }
+    }
+
+    /// Ends a connection that nobody needs.
+    fn leave(&mut self, id: LaneId, asks: &mut Asks) {
+        let line = self.lanes.get_mut(&id).and_then(|it| it.line.take());
+        if let Some(line) = line {
+            self.streams.remove(&line.stream);
+            asks.stream(
+                Side::Node,
+                line.stream,
+                StreamOp::Send(b"QUIT\r\n".to_vec()),
+            );
+            asks.stream(Side::Node, line.stream, StreamOp::Fin);
+        }
+    }
+
+    fn connect(
+        &mut self,
+        now: Instant,
+        id: LaneId,
+        link: Link,
+        higher: bool,
+        queue: &Queue,
+        asks: &mut Asks,
+    ) {
+        let (hop, precedence) = id;
+        let settings = queue.settings.lanes[precedence.index()];
+        let Some(route) = queue.settings.routes.get(hop) else {
+            return;
+        };
+        let Some(lane) = self.lanes.get_mut(&id).filter(|it| it.line.is_none()) else {
+            return;
+        };
+        let waits = queue.first(Way::Hop(hop), precedence).is_some();
+        let paused = lane.again.is_some_and(|at| now < at);
+        if paused || higher || !(waits || is_permanent(id, queue)) || !queue.is_whole() {
+            return;
+        }
+        self.next += 1;
+        let stream = self.next;
+        self.streams.insert(stream, id);
+        lane.line = Some(Line {
+            stream,
+            client: Client::new(&queue.settings.name),
+            ready: false,
+            open: false,
+            writable: 0,
+            sending: None,
+            since: now,
+            stirred: now,
+        });
+        let time = HELD + link.turn.saturating_mul(2);
+        let connect = StreamOp::Connect {
+            src: None,
+            dst: SocketAddr::new(route.to, route.port.unwrap_or(settings.port)),
+            dscp: settings.dscp,
+            held: Held::by_time(link.bit_s, time, HELD_OCTETS_MIN),
+        };
+        asks.stream(Side::Node, stream, connect);
+    }
+
+    /// Begins the next message of a lane.
+    fn begin(&mut self, id: LaneId, queue: &mut Queue) {
+        let way = Way::Hop(id.0);
+        let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
+        let Some(line) = line.filter(|it| it.client.may_begin() && it.sending.is_none()) else {
+            return;
+        };
+        let Some(of) = queue.first(way, id.1) else {
+            return;
+        };
+        let recipients = queue.recipients(way, of);
+        let Some(message) = queue.message(of) else {
+            return;
+        };
+        let tunnel = !line.client.offers().priority;
+        let prefix = message.prefix(tunnel);
+        let less = if tunnel { message.tunnel_octets() } else { 0 };
+        let letter = Letter {
+            id: of,
+            sender: message.sender.clone(),
+            wire: Some(message.wire),
+            eight_bit: message.eight_bit,
+            headers_only: message.headers_only,
+            envid: message.envid.clone(),
+            octets: (message.octets + prefix.len() as u64).saturating_sub(less),
+            recipients,
+        };
+        queue.begin(way, of);
+        line.client.begin(letter);
+        line.sending = Some(Sending {
+            id: of,
+            offset: 0,
+            prefix,
+            tunnel,
+            reading: false,
+            paused: false,
+        });
+    }
+
+    /// Has the next piece of a message read, unless a higher lane has something.
+    fn go_on(&mut self, id: LaneId, link: Link, higher: bool, queue: &mut Queue, asks: &mut Asks) {
+        let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
+        let Some(line) = line else { return };
+        let wants = line.client.wants();
+        let Some(sending) = line.sending.as_mut().filter(|it| wants == Some(it.id)) else {
+            return;
+        };
+        if sending.reading {
+            return;
+        }
+        if higher {
+            queue.stats.paused += u64::from(!sending.paused);
+            sending.paused = true;
+            return;
+        }
+        sending.paused = false;
+        sending.reading = true;
+        let time = PIECE.max(link.turn);
+        let held = Held::by_time(link.bit_s, time, 0).outbound;
+        let octets = u64::from(held).clamp(*PIECE_OCTETS.start(), *PIECE_OCTETS.end());
+        let reading = Reading {
+            lane: id,
+            stream: line.stream,
+            id: sending.id,
+            offset: sending.offset,
+        };
+        asks.load(
+            text_key(sending.id),
+            sending.offset,
+            octets,
+            Pending::Text(reading),
+        );
+    }
+
+    fn drain(&mut self, id: LaneId, asks: &mut Asks) {
+        let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
+        let Some(line) = line.filter(|it| it.open && it.writable > 0) else {
+            return;
+        };
+        let octets = line
+            .client
+            .send(usize::try_from(line.writable).unwrap_or(usize::MAX));
+        if !octets.is_empty() {
+            line.writable -= octets.len() as u64;
+            asks.stream(Side::Node, line.stream, StreamOp::Send(octets));
+        }
+    }
+
+    /// What a message waits for that could go by a lane.
+    pub(super) fn state(&self, hop: usize, own: Precedence, queue: &Queue) -> MailState {
+        let higher = Precedence::ALL.into_iter().filter(|it| *it > own);
+        let mut higher = higher.filter_map(|it| self.lanes.get(&(hop, it))?.line.as_ref());
+        let line = self.lanes.get(&(hop, own)).and_then(|it| it.line.as_ref());
+        if self.link(hop).is_none() {
+            MailState::LinkDown
+        } else if higher.any(|it| it.sending.is_some()) {
+            MailState::Behind
+        } else if !queue.is_whole() || line.is_none_or(|it| !it.ready) {
+            MailState::Unconnected
+        } else {
+            MailState::Queued
+        }
+    }
+
+    pub(super) fn wake(&self, queue: &Queue) -> Option<Instant> {
+        let lanes = self
+            .lanes
+            .iter()
+            .filter(|(id, _)| self.link(id.0).is_some());
+        let wakes = lanes.filter_map(|(id, lane)| {
+            let permanent = is_permanent(*id, queue);
+            let waits = queue.first(Way::Hop(id.0), id.1).is_some();
+            let Some(line) = &lane.line else {
+                return lane.again.filter(|_| waits || permanent);
+            };
+            if !line.ready && waits {
+                return Some(line.since + CONNECT);
+            }
+            let busy = line.client.awaits() && line.sending.is_none();
+            let turn = self.link(id.0).map_or(Duration::ZERO, |it| it.turn);
+            let reply = busy.then(|| line.stirred + REPLY.max(turn.saturating_mul(20)));
+            let idle = (line.ready && !permanent && !waits && !line.client.is_busy())
+                .then(|| line.stirred + IDLE);
+            reply.or(idle)
+        });
+        let wakes = wakes.chain(self.soonest);
+        wakes.filter(|at| *at > self.looked).min()
+    }
+}
+
+/// Whether a lane's connection stays open. Those to switches that aren't ours don't: they are ended
+/// there when nothing comes.
+fn is_permanent((hop, precedence): LaneId, queue: &Queue) -> bool {
+    let route = queue.settings.routes.get(hop);
+    let ours = route.is_some_and(|it| it.port.is_none());
+    ours && queue.settings.lanes[precedence.index()].permanent
+}
+
+fn give_back(line: &Line, hop: usize, why: &str, queue: &mut Queue) {
+    let under_way: BTreeSet<u64> = line.client.under_way().collect();
+    for of in under_way {
+        queue.give_back(Way::Hop(hop), of, Some(why.to_string()));
+    }
+}
+
+fn said(reply: &Reply) -> alloc::string::String {
+    format!("{} {}", reply.code, reply.text)
+}
+
+fn outcome(verdict: Verdict) -> Outcome {
+    match verdict {
+        Verdict::Taken { reports } => Outcome::Done((!reports).then_some(Action::Relayed)),
+        Verdict::Later(reply) => Outcome::Later(said(&reply)),
+        Verdict::Never(reply) => Outcome::Never(reply.status().to_string(), said(&reply)),
+    }
+}

@@ -1,0 +1,242 @@
+//! The switch: what comes by its listeners is stored, and goes on by lanes or into mailboxes.
+
+mod arrivals;
+mod asks;
+mod lanes;
+mod mailboxes;
+mod queue;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use strait_core::mail::{MailEntry, MailOrder};
+use strait_core::node::{Owner, Side, WallTime};
+use strait_core::prefix::Prefix;
+use strait_core::stats::MailStats;
+use strait_core::{Duration, Effect, Input, Instant};
+
+use self::arrivals::Arrivals;
+use self::asks::{Asks, Pending};
+use self::lanes::Lanes;
+use self::mailboxes::Mailboxes;
+use self::queue::Queue;
+use crate::precedence::Precedence;
+
+/// What a switch is told at its start.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its name, as other switches see it.
+    pub name: String,
+    /// Where mail comes in.
+    pub listeners: Vec<ListenSettings>,
+    /// Addresses whose mail stays here.
+    pub mailboxes: Vec<String>,
+    /// The folder of their Maildirs.
+    pub maildir: String,
+    /// Where other mail goes, the first that has its domain.
+    pub routes: Vec<RouteSettings>,
+    /// How each precedence goes, the least first.
+    pub lanes: [LaneSettings; 6],
+    /// Octets of a message.
+    pub octets_max: u64,
+    /// Messages at a time.
+    pub messages_max: usize,
+}
+
+/// Where mail comes in.
+#[derive(Clone, Debug)]
+pub struct ListenSettings {
+    /// Where.
+    pub address: SocketAddr,
+    /// The code point of its packets.
+    pub dscp: u8,
+    /// The precedence of what says nothing of one.
+    pub default: Precedence,
+    /// Who may come.
+    pub clients: Vec<Prefix>,
+    /// Whether they may ask for more than that.
+    pub trusts: bool,
+    /// Another switch comes here, with one connection at a time.
+    pub lane: bool,
+}
+
+/// Where mail goes.
+#[derive(Clone, Debug)]
+pub struct RouteSettings {
+    /// Domains, those below them included; `.` has all.
+    pub domains: Vec<String>,
+    /// The next hop.
+    pub to: IpAddr,
+    /// Its port, if all precedences go to one.
+    pub port: Option<u16>,
+}
+
+/// How a precedence goes to next hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneSettings {
+    /// The port that it goes to.
+    pub port: u16,
+    /// The code point of its packets.
+    pub dscp: u8,
+    /// Its connection stays open.
+    pub permanent: bool,
+}
+
+/// The way to a next hop, as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its rate.
+    pub bit_s: u64,
+    /// How long an answer takes at least; zero where nobody takes turns.
+    pub turn: Duration,
+}
+
+/// A message switch.
+#[derive(Debug)]
+pub struct Switch {
+    asks: Asks,
+    queue: Queue,
+    arrivals: Arrivals,
+    lanes: Lanes,
+    mailboxes: Mailboxes,
+    /// Something happened since it looked what there is to do.
+    stirred: bool,
+}
+
+impl Switch {
+    /// A switch whose things are this owner's, and what storage holds of it.
+    pub fn new(owner: Owner, settings: Settings, stored: &[(Vec<u8>, u64)]) -> Self {
+        let mut asks = Asks::new(owner);
+        let mut arrivals = Arrivals::default();
+        arrivals.listen(&settings, &mut asks);
+        let lanes = Lanes::new(&settings);
+        let mut queue = Queue::new(settings);
+        queue.restore(stored, &mut asks);
+        Self {
+            asks,
+            queue,
+            arrivals,
+            lanes,
+            mailboxes: Mailboxes::default(),
+            stirred: true,
+        }
+    }
+
+    /// The next hops, in the order of the routes.
+    pub fn hops(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.queue.settings.routes.iter().map(|it| it.to)
+    }
+
+    /// The ways to the next hops, in the same order; `None` for one that isn't there.
+    pub fn set_links(&mut self, now: Instant, links: impl Iterator<Item = Option<Link>>) {
+        self.stirred |= self
+            .lanes
+            .set_links(now, links, &mut self.queue, &mut self.asks);
+    }
+
+    /// What time it is.
+    pub fn set_calendar(&mut self, now: Instant, wall: WallTime) {
+        self.queue.set_calendar(now, wall.0 / 1_000_000_000);
+        self.stirred = true;
+    }
+
+    /// An operator's order.
+    pub fn obey(&mut self, now: Instant, order: MailOrder) {
+        self.queue.obey(now, order, &mut self.asks);
+        self.stirred = true;
+    }
+
+    /// Something happened to something of its own.
+    pub fn hear(&mut self, now: Instant, input: &Input<'_>) {
+        self.stirred = true;
+        let Self {
+            asks,
+            queue,
+            arrivals,
+            lanes,
+            mailboxes,
+            ..
+        } = self;
+        match *input {
+            Input::Stream { id, event } if id.side == Side::Client => {
+                arrivals.hear(now, id.n, event, queue, asks);
+            }
+            Input::Stream { id, event } => lanes.hear(now, id.n, event, queue, asks),
+            Input::Stored { ticket, result } => match asks.answered(ticket) {
+                Some(Pending::Piece { client }) => {
+                    arrivals.hear_stored(now, client, result, queue, asks);
+                }
+                Some(Pending::Message { client, taken }) => {
+                    arrivals.hear_taken(now, (client, *taken), result, queue, asks);
+                }
+                Some(Pending::Change(change)) if result.is_err() => {
+                    queue.stats.unstored += 1;
+                    asks.repeat(now, change);
+                }
+                _ => {}
+            },
+            Input::Loaded { ticket, result } => match asks.answered(ticket) {
+                Some(Pending::Envelope(id)) => queue.hear_envelope(now, id, result, asks),
+                Some(Pending::Text(it)) => lanes.hear_text(now, it, result, queue, asks),
+                Some(Pending::Copy) => mailboxes.hear_text(now, result, queue, asks),
+                _ => {}
+            },
+            Input::Worked { ticket, result } => {
+                if let Some(Pending::Copy) = asks.answered(ticket) {
+                    mailboxes.hear_delivered(now, result.is_ok(), queue, asks);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Has done what is due.
+    pub fn settle(&mut self, now: Instant) {
+        let due = self.wake().is_some_and(|at| at <= now);
+        if !core::mem::take(&mut self.stirred) && !due {
+            return;
+        }
+        while let Some(change) = self.asks.due(now) {
+            self.queue.store(change, &mut self.asks);
+        }
+        self.queue.settle(now, &mut self.asks);
+        self.arrivals.settle(now, &mut self.queue, &mut self.asks);
+        self.lanes.settle(now, &mut self.queue, &mut self.asks);
+        self.mailboxes.settle(&mut self.queue, &mut self.asks);
+    }
+
+    /// When something is due.
+    pub fn wake(&self) -> Option<Instant> {
+        let wakes = [
+            self.asks.wake(),
+            self.queue.wake(),
+            self.arrivals.wake(),
+            self.lanes.wake(&self.queue),
+        ];
+        wakes.into_iter().flatten().min()
+    }
+
+    /// What is to be done outside.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.asks.poll()
+    }
+
+    /// What it has counted.
+    pub const fn stats(&self) -> &MailStats {
+        &self.queue.stats
+    }
+
+    /// What it has, the most urgent first.
+    pub fn entries(&self, now: Instant) -> Vec<MailEntry> {
+        self.queue.entries(now, &self.lanes)
+    }
+
+    /// Asserts that each message is where it is looked for.
+    pub fn check(&self) {
+        self.queue.check();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,701 @@
+//! What a switch has: messages, the ways by which they are to go, and what of it is stored.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use strait_core::mail::{MailEntry, MailOrder, MailState};
+use strait_core::node::{StoreError, StoreOp};
+use strait_core::stats::MailStats;
+use strait_core::{Duration, Instant};
+
+use super::Settings;
+use super::asks::{Asks, Change, Pending};
+use super::lanes::Lanes;
+use crate::command::domain_of;
+use crate::message::{Message, Recipient};
+use crate::precedence::Precedence;
+use crate::report::{Action, Told, report};
+
+/// Envelopes that are read at a time, after a start.
+const LOADS_MAX: usize = 64;
+/// Octets of an envelope: a hundred recipients with all that they may have.
+const ENVELOPE_OCTETS_MAX: u64 = 256 * 1024;
+/// What storage has of a message.
+const ENVELOPES: &[u8] = b"mail/envelope/";
+const TEXTS: &[u8] = b"mail/text/";
+
+/// A way for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    /// Into mailboxes here.
+    Mailbox,
+    /// To the next hop of a route.
+    Hop(usize),
+}
+
+/// A message on one of its ways.
+#[derive(Debug, Default)]
+struct Job {
+    tries: u32,
+    said: String,
+    /// When it is tried again, if it isn't ready.
+    later: Option<Instant>,
+    /// It is being sent.
+    busy: bool,
+}
+
+/// What became of a recipient.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It has got its message, and this is to be told if somebody wants to hear it.
+    Done(Option<Action>),
+    /// Not now.
+    Later(String),
+    /// Never, by this enhanced code.
+    Never(String, String),
+}
+
+/// All messages.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) settings: Settings,
+    pub(super) stats: MailStats,
+    messages: BTreeMap<u64, Message>,
+    jobs: BTreeMap<(Way, u64), Job>,
+    /// By way and precedence, what can go.
+    ready: BTreeMap<(Way, Precedence), BTreeSet<u64>>,
+    later: BTreeSet<(Instant, Way, u64)>,
+    expiries: BTreeSet<(Instant, u64)>,
+    next: u64,
+    /// A moment and the calendar's seconds then.
+    calendar: Option<(Instant, u64)>,
+    /// Envelopes that are to be read yet, and how many are being read.
+    unread: VecDeque<u64>,
+    loads: usize,
+}
+
+fn key(kind: &[u8], id: u64) -> Vec<u8> {
+    [kind, format!("{id:020}").as_bytes()].concat()
+}
+
+/// The key of a message's text.
+pub(super) fn text_key(id: u64) -> Vec<u8> {
+    key(TEXTS, id)
+}
+
+/// The number in a key of this kind.
+fn number(key: &[u8], kind: &[u8]) -> Option<u64> {
+    core::str::from_utf8(key.strip_prefix(kind)?)
+        .ok()?
+        .parse()
+        .ok()
+}
+
+impl Queue {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            stats: MailStats::default(),
+            messages: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            later: BTreeSet::new(),
+            expiries: BTreeSet::new(),
+            next: 1,
+            calendar: None,
+            unread: VecDeque::new(),
+            loads: 0,
+        }
+    }
+
+    /// Takes note of what storage has. A text without an envelope was never answered for.
+    pub(super) fn restore(&mut self, stored: &[(Vec<u8>, u64)], asks: &mut Asks) {
+        let of = |kind| stored.iter().filter_map(move |(key, _)| number(key, kind));
+        let envelopes: BTreeSet<u64> = of(ENVELOPES).collect();
+        let orphans = of(TEXTS).filter(|id| !envelopes.contains(id));
+        let batch: Vec<StoreOp> = orphans.map(|id| StoreOp::Delete(text_key(id))).collect();
+        if !batch.is_empty() {
+            asks.store(batch, Pending::Change(Change::default()));
+        }
+        self.next = of(ENVELOPES).chain(of(TEXTS)).max().map_or(1, |id| id + 1);
+        self.unread = envelopes.into_iter().collect();
+    }
+
+    /// A number for a new message.
+    pub(super) const fn number(&mut self) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        id
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        let all = self.messages.len() + self.unread.len() + self.loads;
+        all >= self.settings.messages_max
+    }
+
+    /// Whether all that was stored has been read: before, what was sent first might be less urgent.
+    pub(super) fn is_whole(&self) -> bool {
+        self.unread.is_empty() && self.loads == 0
+    }
+
+    /// What the calendar says; 0 if nobody knows.
+    pub(super) fn now_s(&self, now: Instant) -> u64 {
+        self.calendar
+            .map_or(0, |(at, unix_s)| unix_s + now.since(at).as_secs())
+    }
+
+    pub(super) fn set_calendar(&mut self, now: Instant, unix_s: u64) {
+        let first = self.calendar.replace((now, unix_s)).is_none();
+        if first {
+            let ids: Vec<u64> = self.messages.keys().copied().collect();
+            self.expiries.clear();
+            ids.into_iter().for_each(|id| self.plan_expiry(now, id));
+        }
+    }
+
+    fn age(&self, now: Instant, message: &Message) -> Duration {
+        let now_s = self.now_s(now);
+        let known = message.accepted_s > 0 && now_s > 0;
+        Duration::from_secs(if known {
+            now_s.saturating_sub(message.accepted_s)
+        } else {
+            0
+        })
+    }
+
+    fn plan_expiry(&mut self, now: Instant, id: u64) {
+        if let Some(message) = self.messages.get(&id) {
+            let left = message
+                .precedence()
+                .expiry()
+                .saturating_sub(self.age(now, message));
+            self.expiries.insert((now + left, id));
+        }
+    }
+
+    /// By which way an address is reached.
+    pub(super) fn way_of(&self, address: &str) -> Option<Way> {
+        if self.is_mailbox(address) {
+            return Some(Way::Mailbox);
+        }
+        let domain = domain_of(address).to_ascii_lowercase();
+        let below = |zone: &String| {
+            let zone = zone.to_ascii_lowercase();
+            zone == "." || domain == zone || domain.ends_with(&format!(".{zone}"))
+        };
+        let mut routes = self.settings.routes.iter();
+        let route = routes.position(|it| it.domains.iter().any(below));
+        route.filter(|_| !self.is_own(&domain)).map(Way::Hop)
+    }
+
+    fn is_mailbox(&self, address: &str) -> bool {
+        let mut all = self.settings.mailboxes.iter();
+        all.any(|it| it.eq_ignore_ascii_case(address))
+    }
+
+    /// Whether a domain's mail stays here.
+    pub(super) fn is_own(&self, domain: &str) -> bool {
+        let mut all = self.settings.mailboxes.iter();
+        all.any(|it| domain_of(it).eq_ignore_ascii_case(domain))
+    }
+
+    /// A message that is stored.
+    pub(super) fn enter(&mut self, now: Instant, id: u64, message: Message, asks: &mut Asks) {
+        self.stats.waiting[message.precedence().index()] += 1;
+        let held = message.held;
+        self.messages.insert(id, message);
+        self.plan_expiry(now, id);
+        if !held {
+            self.queue(now, id, asks);
+        }
+    }
+
+    /// Has a message go by its ways.
+    fn queue(&mut self, now: Instant, id: u64, asks: &mut Asks) {
+        let Some(message) = self.messages.get(&id) else {
+            return;
+        };
+        let precedence = message.precedence();
+        let ways = message.recipients.iter().map(|it| self.way_of(&it.address));
+        let ways: BTreeSet<Option<Way>> = ways.collect();
+        for way in ways.iter().flatten() {
+            self.jobs.entry((*way, id)).or_default();
+            self.ready.entry((*way, precedence)).or_default().insert(id);
+        }
+        if ways.contains(&None) {
+            // The node file has changed since it was taken.
+            let nowhere = |_: &Recipient| {
+                let why = "550 5.4.4 no route leads there any more".to_string();
+                Outcome::Never("5.4.4".into(), why)
+            };
+            self.decide(now, id, None, nowhere, asks);
+        }
+    }
+
+    /// The first message of a precedence that can go by a way.
+    pub(super) fn first(&self, way: Way, precedence: Precedence) -> Option<u64> {
+        self.ready.get(&(way, precedence))?.first().copied()
+    }
+
+    /// The first of the highest precedence.
+    pub(super) fn most_urgent(&self, way: Way) -> Option<u64> {
+        let all = Precedence::ALL.into_iter().rev();
+        all.into_iter()
+            .find_map(|precedence| self.first(way, precedence))
+    }
+
+    pub(super) fn message(&self, id: u64) -> Option<&Message> {
+        self.messages.get(&id)
+    }
+
+    /// Those who get a message by a way.
+    pub(super) fn recipients(&self, way: Way, id: u64) -> Vec<Recipient> {
+        let message = self.messages.get(&id);
+        let all = message.map_or(&[][..], |it| &it.recipients).iter();
+        all.filter(|it| self.way_of(&it.address) == Some(way))
+            .cloned()
+            .collect()
+    }
+
+    /// A message is being sent by a way.
+    pub(super) fn begin(&mut self, way: Way, id: u64) {
+        self.set_ready(way, id, false);
+        if let Some(job) = self.jobs.get_mut(&(way, id)) {
+            job.busy = true;
+        }
+    }
+
+    /// It isn't any more, and can go again.
+    pub(super) fn give_back(&mut self, way: Way, id: u64, why: Option<String>) {
+        let held = self.messages.get(&id).is_some_and(|it| it.held);
+        if let Some(job) = self.jobs.get_mut(&(way, id)) {
+            job.busy = false;
+            job.said = why.unwrap_or_else(|| core::mem::take(&mut job.said));
+            if held {
+                self.jobs.remove(&(way, id));
+            } else {
+                self.set_ready(way, id, true);
+            }
+        }
+    }
+
+    fn set_ready(&mut self, way: Way, id: u64, is: bool) {
+        let Some(message) = self.messages.get(&id) else {
+            return;
+        };
+        let lane = self.ready.entry((way, message.precedence())).or_default();
+        if is {
+            lane.insert(id);
+        } else {
+            lane.remove(&id);
+        }
+    }
+
+    /// What became of those who were to get a message by a way: of each in the order of
+    /// [`Self::recipients`].
+    pub(super) fn finish(
+        &mut self,
+        now: Instant,
+        (way, id): (Way, u64),
+        outcomes: Vec<Outcome>,
+        asks: &mut Asks,
+    ) {
+        let Some(job) = self.jobs.get_mut(&(way, id)) else {
+            return;
+        };
+        job.busy = false;
+        let mut outcomes = outcomes.into_iter();
+        let next = |_: &Recipient| {
+            let next = outcomes.next();
+            next.unwrap_or_else(|| Outcome::Later("no answer".into()))
+        };
+        self.decide(now, id, Some(way), next, asks);
+    }
+
+    /// Decides about those who are reached by a way.
+    fn decide(
+        &mut self,
+        now: Instant,
+        id: u64,
+        way: Option<Way>,
+        mut of: impl FnMut(&Recipient) -> Outcome,
+        asks: &mut Asks,
+    ) {
+        let Some(mut message) = self.messages.remove(&id) else {
+            return;
+        };
+        let (mut stay, mut told, mut later) = (Vec::new(), BTreeMap::new(), None);
+        for recipient in core::mem::take(&mut message.recipients) {
+            if self.way_of(&recipient.address) != way {
+                stay.push(recipient);
+                continue;
+            }
+            let mut tell = |action: Action, recipient, status, text| {
+                let one = Told {
+                    recipient,
+                    status,
+                    text,
+                };
+                told.entry(action as usize)
+                    .or_insert_with(|| (action, Vec::new()))
+                    .1
+                    .push(one);
+            };
+            match of(&recipient) {
+                Outcome::Done(action) => {
+                    let here = way == Some(Way::Mailbox);
+                    self.stats.delivered += u64::from(here);
+                    self.stats.relayed += u64::from(!here);
+                    if let Some(action) = action.filter(|it| it.is_wanted(&recipient)) {
+                        tell(action, recipient, "2.0.0".into(), "250 2.0.0 done".into());
+                    }
+                }
+                Outcome::Later(text) => {
+                    self.stats.deferred += 1;
+                    later = Some(text);
+                    stay.push(recipient);
+                }
+                Outcome::Never(status, text) => {
+                    self.stats.failed += 1;
+                    if Action::Failed.is_wanted(&recipient) && !message.sender.is_empty() {
+                        tell(Action::Failed, recipient, status, text);
+                    } else {
+                        self.stats.untold += 1;
+                    }
+                }
+            }
+        }
+        message.recipients = stay;
+        let about = message.clone();
+        self.messages.insert(id, message);
+        if let Some(way) = way {
+            self.plan(now, way, id, later);
+        }
+        let mut change = Change {
+            ids: alloc::vec![id],
+            texts: Vec::new(),
+        };
+        for (action, told) in told.into_values() {
+            self.tell(now, action, &about, &told, &mut change, asks);
+        }
+        self.store(change, asks);
+        self.forget_if_done(id);
+    }
+
+    /// A way's next try, or its end.
+    fn plan(&mut self, now: Instant, way: Way, id: u64, later: Option<String>) {
+        let Some(said) = later else {
+            self.jobs.remove(&(way, id));
+            self.set_ready(way, id, false);
+            return;
+        };
+        let held = self.messages.get(&id).is_some_and(|it| it.held);
+        let precedence = self
+            .messages
+            .get(&id)
+            .map_or_else(Default::default, Message::precedence);
+        let Some(job) = self.jobs.get_mut(&(way, id)) else {
+            return;
+        };
+        if held {
+            self.jobs.remove(&(way, id));
+            return;
+        }
+        let (first, most) = precedence.retries();
+        let wait = first.saturating_mul(1 << job.tries.min(16)).min(most);
+        job.tries += 1;
+        job.said = said;
+        job.later = Some(now + wait);
+        self.later.insert((now + wait, way, id));
+    }
+
+    /// Reports about a message. A report about none of ours is made of none.
+    fn tell(
+        &mut self,
+        now: Instant,
+        action: Action,
+        about: &Message,
+        told: &[Told],
+        change: &mut Change,
+        asks: &mut Asks,
+    ) {
+        if about.sender.is_empty() || self.way_of(&about.sender).is_none() {
+            self.stats.untold += told.len() as u64;
+            return;
+        }
+        let id = self.number();
+        let now_s = self.now_s(now);
+        let (message, text) = report(&self.settings.name, id, now_s, action, about, told);
+        self.stats.reports += 1;
+        change.ids.push(id);
+        change.texts.push(StoreOp::Put(text_key(id), text));
+        self.enter(now, id, message, asks);
+    }
+
+    /// Has messages stored as they are.
+    pub(super) fn store(&self, change: Change, asks: &mut Asks) {
+        let mut batch = change.texts.clone();
+        for id in &change.ids {
+            let there = self.messages.get(id).filter(|it| !it.recipients.is_empty());
+            match there {
+                Some(message) => batch.push(StoreOp::Put(key(ENVELOPES, *id), message.encode())),
+                None => {
+                    let keys = [key(ENVELOPES, *id), text_key(*id)];
+                    batch.extend(keys.map(StoreOp::Delete));
+                }
+            }
+        }
+        if !batch.is_empty() {
+            asks.store(batch, Pending::Change(change));
+        }
+    }
+
+    fn forget_if_done(&mut self, id: u64) {
+        let done = self
+            .messages
+            .get(&id)
+            .is_some_and(|it| it.recipients.is_empty());
+        if !done {
+            return;
+        }
+        if let Some(message) = self.messages.remove(&id) {
+            self.stats.waiting[message.precedence().index()] -= 1;
+        }
+        self.expiries.retain(|(_, of)| *of != id);
+        self.jobs.retain(|(_, of), _| *of != id);
+    }
+
+    /// An envelope and its text's last octets, to be stored as one.
+    pub(super) fn batch(id: u64, rest: Vec<u8>, message: &Message) -> Vec<StoreOp> {
+        let text = StoreOp::Append(text_key(id), rest);
+        alloc::vec![text, StoreOp::Put(key(ENVELOPES, id), message.encode())]
+    }
+
+    /// An envelope that was stored before.
+    pub(super) fn hear_envelope(
+        &mut self,
+        now: Instant,
+        id: u64,
+        result: Result<Option<&[u8]>, StoreError>,
+        asks: &mut Asks,
+    ) {
+        self.loads -= 1;
+        match result {
+            Ok(octets) => match octets.and_then(Message::decode) {
+                Some(message) => self.enter(now, id, message, asks),
+                // It stays where it is: somebody may know what to do with it.
+                None => self.stats.unreadable += 1,
+            },
+            Err(_) => self.unread.push_back(id),
+        }
+    }
+
+    /// Reads on, and looks what has waited long enough, or too long.
+    pub(super) fn settle(&mut self, now: Instant, asks: &mut Asks) {
+        while self.loads < LOADS_MAX
+            && let Some(id) = self.unread.pop_front()
+        {
+            self.loads += 1;
+            let key = key(ENVELOPES, id);
+            asks.load(key, 0, ENVELOPE_OCTETS_MAX, Pending::Envelope(id));
+        }
+        while let Some((_, way, id)) = self.later.first().copied().filter(|it| it.0 <= now) {
+            self.later.pop_first();
+            self.be_ready(way, id);
+        }
+        while let Some((_, id)) = self.expiries.first().copied().filter(|it| it.0 <= now) {
+            self.expiries.pop_first();
+            self.expire(now, id, asks);
+        }
+    }
+
+    fn be_ready(&mut self, way: Way, id: u64) {
+        if let Some(job) = self.jobs.get_mut(&(way, id)) {
+            job.later = None;
+            self.set_ready(way, id, true);
+        }
+    }
+
+    /// All that waits for a next try by a way goes now: what was in its way is over.
+    pub(super) fn hurry(&mut self, way: Way) {
+        let due = self.later.extract_if(.., |(_, of, _)| *of == way);
+        let due: Vec<u64> = due.map(|(_, _, id)| id).collect();
+        due.into_iter().for_each(|id| self.be_ready(way, id));
+    }
+
+    /// A message has waited too long, unless it is being sent or somebody holds it.
+    fn expire(&mut self, now: Instant, id: u64, asks: &mut Asks) {
+        let Some(message) = self.messages.get(&id) else {
+            return;
+        };
+        let busy = self.jobs.iter().any(|((_, of), job)| *of == id && job.busy);
+        if busy || message.held {
+            self.expiries.insert((now + Duration::from_secs(60), id));
+            return;
+        }
+        let ways: Vec<Way> = self.ways(id);
+        for way in ways {
+            let said = self
+                .jobs
+                .get(&(way, id))
+                .map_or("", |job| &job.said)
+                .to_string();
+            let late = |_: &Recipient| {
+                Outcome::Never("5.4.7".into(), format!("550 5.4.7 too late {said}"))
+            };
+            self.decide(now, id, Some(way), late, asks);
+        }
+        self.later.retain(|(_, _, of)| *of != id);
+    }
+
+    fn ways(&self, id: u64) -> Vec<Way> {
+        let ways = self.jobs.keys().filter(|(_, of)| *of == id);
+        ways.map(|(way, _)| *way).collect()
+    }
+
+    /// An operator's order.
+    pub(super) fn obey(&mut self, now: Instant, order: MailOrder, asks: &mut Asks) {
+        let (id, hold) = match order {
+            MailOrder::Hold(id) => (id, true),
+            MailOrder::Release(id) => (id, false),
+        };
+        let Some(message) = self.messages.get_mut(&id).filter(|it| it.held != hold) else {
+            return;
+        };
+        message.held = hold;
+        if hold {
+            // What is being sent goes on: it can't be called back.
+            for way in self.ways(id) {
+                self.set_ready(way, id, false);
+                self.jobs.retain(|key, job| *key != (way, id) || job.busy);
+            }
+            self.later.retain(|(_, _, of)| *of != id);
+        } else if !self.jobs.iter().any(|((_, of), job)| *of == id && job.busy) {
+            self.queue(now, id, asks);
+        }
+        let ids = alloc::vec![id];
+        self.store(
+            Change {
+                ids,
+                texts: Vec::new(),
+            },
+            asks,
+        );
+    }
+
+    pub(super) fn wake(&self) -> Option<Instant> {
+        let later = self.later.first().map(|it| it.0);
+        let expiry = self.expiries.first().map(|it| it.0);
+        later.into_iter().chain(expiry).min()
+    }
+
+    /// For an operator's eyes: the most urgent first, held ones last.
+    pub(super) fn entries(&self, now: Instant, lanes: &Lanes) -> Vec<MailEntry> {
+        let mut rows: Vec<(u64, &Message, Option<Way>)> = Vec::new();
+        for (id, message) in &self.messages {
+            let ways = self.ways(*id);
+            if ways.is_empty() {
+                rows.push((*id, message, None));
+            }
+            rows.extend(ways.into_iter().map(|way| (*id, message, Some(way))));
+        }
+        rows.sort_by_key(|(id, message, way)| {
+            (
+                way.is_none(),
+                *way,
+                core::cmp::Reverse(message.precedence()),
+                *id,
+            )
+        });
+        let mut ahead = BTreeMap::new();
+        let entry = |(id, message, way): (u64, &Message, Option<Way>)| {
+            let octets = ahead.entry(way).or_insert(0);
+            *octets += message.octets;
+            self.entry(now, id, message, way, (*octets, lanes))
+        };
+        rows.into_iter().map(entry).collect()
+    }
+
+    fn entry(
+        &self,
+        now: Instant,
+        id: u64,
+        message: &Message,
+        way: Option<Way>,
+        (ahead_octets, lanes): (u64, &Lanes),
+    ) -> MailEntry {
+        let job = way.and_then(|way| self.jobs.get(&(way, id)));
+        let state = match (way, job) {
+            (Some(way), Some(job)) => self.state(way, message.precedence(), job, lanes),
+            _ => MailState::Held,
+        };
+        let link = match way {
+            Some(Way::Hop(hop)) => lanes.link(hop),
+            _ => None,
+        };
+        let time = |bit_s: u64| {
+            let ns = u128::from(ahead_octets) * 8_000_000_000 / u128::from(bit_s.max(1));
+            Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+        };
+        let to = message
+            .recipients
+            .iter()
+            .filter(|it| way.is_none() || self.way_of(&it.address) == way);
+        let to: Vec<&str> = to.map(|it| it.address.as_str()).collect();
+        MailEntry {
+            id,
+            precedence: message.precedence().name(),
+            octets: message.octets,
+            age: self.age(now, message),
+            sender: message.sender.clone(),
+            recipients: to.join(" "),
+            hop: match way {
+                Some(Way::Hop(hop)) => {
+                    let route = self.settings.routes.get(hop);
+                    route.map_or_else(String::new, |it| it.to.to_string())
+                }
+                Some(Way::Mailbox) => "mailbox".into(),
+                None => "-".into(),
+            },
+            state,
+            tries: job.map_or(0, |it| it.tries),
+            said: job.map_or_else(String::new, |it| it.said.clone()),
+            ahead_octets,
+            estimate: link.map(|link| time(link.bit_s)),
+            trace: message.trace.clone(),
+        }
+    }
+
+    fn state(&self, way: Way, own: Precedence, job: &Job, lanes: &Lanes) -> MailState {
+        match way {
+            _ if job.later.is_some() => MailState::Later,
+            Way::Mailbox => MailState::Delivering,
+            Way::Hop(_) if job.busy => MailState::Sending,
+            Way::Hop(hop) => lanes.state(hop, own, self),
+        }
+    }
+
+    pub(super) fn check(&self) {
+        for (way, id) in self.jobs.keys() {
+            assert!(
+                self.messages.contains_key(id),
+                "{way:?}: a job of no message"
+            );
+        }
+        for ((way, precedence), ids) in &self.ready {
+            for id in ids {
+                let job = self.jobs.get(&(*way, *id));
+                assert!(
+                    job.is_some_and(|it| !it.busy),
+                    "{way:?}: {id} is ready and isn't"
+                );
+                let own = self.messages.get(id).map(Message::precedence);
+                assert_eq!(own, Some(*precedence), "{id} waits in the wrong lane");
+            }
+        }
+        let waiting: u64 = self.stats.waiting.iter().sum();
+        assert_eq!(waiting, self.messages.len() as u64);
+    }
+}

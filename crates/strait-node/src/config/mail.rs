@@ -1,0 +1,412 @@
+//! `[mail]` of a node file.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+use strait_core::units::Octets;
+use strait_mail::command::{domain_of, is_address, is_domain};
+use strait_mail::{LaneSettings, ListenSettings, RouteSettings, Settings};
+use strait_qos::Dscp;
+
+use crate::Prefix;
+
+use super::{HostKind, HostSides, InvalidConfig, NodeConfig, invalid};
+
+/// A message switch: mail comes by SMTP, waits on stable storage, and goes on by a connection for
+/// each precedence, or into Maildirs.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct MailConfig {
+    /// Whether it is there at all.
+    #[serde(default = "super::yes")]
+    pub enabled: bool,
+    /// Its name, as other switches see it; the node's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where mail programs bring mail, such as `127.0.0.1:2525`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<SocketAddr>,
+    /// Which programs may; those of this host if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<Prefix>,
+    /// Whether these may ask for a precedence above Priority.
+    #[serde(default = "super::yes")]
+    pub trust: bool,
+    /// The precedence of what says nothing of one.
+    #[serde(default)]
+    pub default: MailPrecedence,
+    /// Addresses of this host where switches that routes lead to come, each precedence at its
+    /// lane's port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inbound: Vec<IpAddr>,
+    /// Addresses whose mail stays here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mailboxes: Vec<String>,
+    /// The folder of their Maildirs, each with the name of its address. Live only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maildir: Option<String>,
+    /// The longest message.
+    #[serde(default = "MailConfig::default_octets_max")]
+    pub octets_max: Octets,
+    /// Messages at a time.
+    #[serde(default = "MailConfig::default_messages_max")]
+    pub messages_max: usize,
+    /// Where other mail goes; the first that has its domain counts.
+    #[serde(default, rename = "route", skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<MailRouteConfig>,
+    /// How precedences go, where that isn't as usual.
+    #[serde(default, rename = "lane", skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<MailLaneConfig>,
+}
+
+/// Where mail goes.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct MailRouteConfig {
+    /// Domains, those below them included; `"."` has all.
+    pub domains: Vec<String>,
+    /// The next hop.
+    pub to: IpAddr,
+    /// Its only port, where it is no switch with lanes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+/// How a precedence goes.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct MailLaneConfig {
+    /// Which.
+    pub precedence: MailPrecedence,
+    /// The port that it goes to, and comes to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// The code point of its packets, both ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<Dscp>,
+    /// Whether its connections stay open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permanent: Option<bool>,
+}
+
+/// A precedence of STANAG 4406.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "lowercase")]
+pub enum MailPrecedence {
+    /// May wait for hours.
+    Deferred,
+    /// Ordinary mail.
+    #[default]
+    Routine,
+    /// Before ordinary mail.
+    Priority,
+    /// Within minutes.
+    Immediate,
+    /// As fast as possible.
+    Flash,
+    /// Before all others.
+    Override,
+}
+
+impl From<MailPrecedence> for strait_mail::Precedence {
+    fn from(precedence: MailPrecedence) -> Self {
+        Self::ALL[precedence as usize]
+    }
+}
+
+impl MailConfig {
+    /// Sockets, prefixes, mailboxes, routes and domains, at most of each.
+    pub const EACH_MAX: usize = 256;
+    const OCTETS: core::ops::RangeInclusive<u64> = 10_000..=100_000_000;
+    const MESSAGES: core::ops::RangeInclusive<usize> = 16..=100_000;
+
+    const fn default_octets_max() -> Octets {
+        Octets(10_000_000)
+    }
+
+    const fn default_messages_max() -> usize {
+        10_000
+    }
+
+    /// Lanes as they are if nothing else is said, the least precedence first: the class selectors
+    /// of the preset `precedence`, which has the reason for AF21.
+    fn lanes(&self) -> [LaneSettings; 6] {
+        let usual = [
+            (4999, Dscp::LE, false),
+            (5000, Dscp::DF, false),
+            (5001, Dscp::af(2, 1), true),
+            (5002, Dscp::cs(2), true),
+            (5003, Dscp::cs(3), true),
+            (5004, Dscp::cs(4), true),
+        ];
+        let mut lanes = usual.map(|(port, dscp, permanent)| LaneSettings {
+            port,
+            dscp: dscp.number(),
+            permanent,
+        });
+        for lane in &self.lanes {
+            let own = &mut lanes[lane.precedence as usize];
+            own.port = lane.port.unwrap_or(own.port);
+            own.dscp = lane.dscp.map_or(own.dscp, Dscp::number);
+            own.permanent = lane.permanent.unwrap_or(own.permanent);
+        }
+        lanes
+    }
+
+    /// What a switch is told.
+    pub(crate) fn settings(&self, node: &NodeConfig) -> Settings {
+        let lanes = self.lanes();
+        let own = [
+            IpAddr::from([127, 0, 0, 0]),
+            "::1".parse().unwrap_or(IpAddr::from([0; 4])),
+        ];
+        let [v4, v6] = own.map(|address| Prefix {
+            address,
+            length: if address.is_ipv4() { 8 } else { 128 },
+        });
+        let clients = if self.clients.is_empty() {
+            alloc::vec![v4, v6]
+        } else {
+            self.clients.clone()
+        };
+        let submission = self.listen.iter().map(|address| ListenSettings {
+            address: *address,
+            dscp: 0,
+            default: self.default.into(),
+            clients: clients.clone(),
+            trusts: self.trust,
+            lane: false,
+        });
+        let partners = self.routes.iter().filter(|it| it.port.is_none());
+        let partners = partners.map(|it| Prefix {
+            address: it.to,
+            length: if it.to.is_ipv4() { 32 } else { 128 },
+        });
+        let partners: Vec<Prefix> = partners.collect();
+        let by_lane = lanes.into_iter().zip(strait_mail::Precedence::ALL);
+        let inbound = self.inbound.iter().flat_map(|address| {
+            let partners = &partners;
+            by_lane.clone().map(move |(lane, default)| ListenSettings {
+                address: SocketAddr::new(*address, lane.port),
+                dscp: lane.dscp,
+                default,
+                clients: partners.clone(),
+                trusts: true,
+                lane: true,
+            })
+        });
+        Settings {
+            name: self.name.clone().unwrap_or_else(|| node.name.clone()),
+            listeners: submission.chain(inbound).collect(),
+            mailboxes: self.mailboxes.clone(),
+            maildir: self.maildir.clone().unwrap_or_default(),
+            routes: self.routes.iter().map(MailRouteConfig::settings).collect(),
+            lanes,
+            octets_max: self.octets_max.0,
+            messages_max: self.messages_max,
+        }
+    }
+
+    pub(super) fn validate(&self, node: &NodeConfig) -> Result<(), InvalidConfig> {
+        if node.state.is_none() {
+            let message = "needs the table [state] with a file: mail is stored before it is taken";
+            return Err(invalid("[mail]", message));
+        }
+        if node.host.all().all(|side| side.kind != HostKind::Tun) {
+            let message =
+                "needs a host side of kind \"tun\": its connections go by the host's kernel";
+            return Err(invalid("[mail]", message));
+        }
+        let name = self.name.as_deref().unwrap_or(&node.name);
+        if !is_domain(name) {
+            let message = format!("`{name}` is no name of a host: write such as \"a.example\"");
+            return Err(invalid("[mail] name", message));
+        }
+        let each = [
+            self.listen.len(),
+            self.clients.len(),
+            self.inbound.len(),
+            self.mailboxes.len(),
+            self.routes.len(),
+            self.lanes.len(),
+        ];
+        if each.iter().any(|it| *it > Self::EACH_MAX) {
+            let message = format!("has more than {} of something", Self::EACH_MAX);
+            return Err(invalid("[mail]", message));
+        }
+        if self.listen.is_empty() && self.inbound.is_empty() {
+            let message = "needs `listen` for mail programs, or `inbound` for other switches";
+            return Err(invalid("[mail]", message));
+        }
+        if !Self::OCTETS.contains(&self.octets_max.0) {
+            return Err(invalid("[mail] octets_max", "must be 10 kB to 100 MB"));
+        }
+        if !Self::MESSAGES.contains(&self.messages_max) {
+            return Err(invalid("[mail] messages_max", "must be 16 to 100000"));
+        }
+        self.validate_sockets(&node.host)?;
+        self.validate_mailboxes()?;
+        self.routes.iter().try_for_each(MailRouteConfig::validate)
+    }
+
+    fn validate_sockets(&self, hosts: &HostSides) -> Result<(), InvalidConfig> {
+        let nobody = |ip: IpAddr| ip.is_unspecified() || ip.is_multicast();
+        if self
+            .listen
+            .iter()
+            .any(|it| it.port() == 0 || nobody(it.ip()))
+        {
+            let message = "takes an address of one host, and a port: such as \"127.0.0.1:2525\"";
+            return Err(invalid("[mail] listen", message));
+        }
+        let mut inbound = self.inbound.iter();
+        if let Some(stray) = inbound.find(|it| !hosts.own().any(|own| own == **it)) {
+            let message = format!("`{stray}` is none of [host] addresses");
+            return Err(invalid("[mail] inbound", message));
+        }
+        let mut lanes = BTreeSet::new();
+        for lane in &self.lanes {
+            if !lanes.insert(lane.precedence) {
+                let message = "a precedence is there twice";
+                return Err(invalid("[[mail.lane]]", message));
+            }
+        }
+        let mut ports = BTreeSet::new();
+        for lane in self.lanes() {
+            if lane.port == 0 || !ports.insert(lane.port) {
+                let message = format!(
+                    "port {} is 0 or another lane's: each precedence has its own",
+                    lane.port
+                );
+                return Err(invalid("[[mail.lane]] port", message));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_mailboxes(&self) -> Result<(), InvalidConfig> {
+        if !self.mailboxes.is_empty() && self.maildir.is_none() {
+            let message = "needs `maildir`, the folder where their mail lies";
+            return Err(invalid("[mail] mailboxes", message));
+        }
+        for address in &self.mailboxes {
+            let fits = |it: u8| it.is_ascii_alphanumeric() || b"._+-@".contains(&it);
+            let folder = address.bytes().all(fits) && !address.starts_with('.');
+            if !is_address(address) || !folder || domain_of(address).is_empty() {
+                let message = format!("`{address}` is no address such as \"ops@a.example\"");
+                return Err(invalid("[mail] mailboxes", message));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MailRouteConfig {
+    fn settings(&self) -> RouteSettings {
+        RouteSettings {
+            domains: self.domains.clone(),
+            to: self.to,
+            port: self.port,
+        }
+    }
+
+    fn validate(&self) -> Result<(), InvalidConfig> {
+        let place = || format!("[[mail.route]] {}", self.to);
+        if self.to.is_unspecified() || self.to.is_multicast() || self.port == Some(0) {
+            return Err(invalid(
+                place(),
+                "takes a host's address, and a port from 1 on",
+            ));
+        }
+        let right = |it: &String| it == "." || is_domain(it);
+        if self.domains.is_empty()
+            || self.domains.len() > MailConfig::EACH_MAX
+            || !self.domains.iter().all(right)
+        {
+            let message = "takes 1 to 256 `domains` such as \"b.example\", or \".\" for all";
+            return Err(invalid(place(), message));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config_text::{complaint_about, parse};
+
+    fn text(mail: &str) -> String {
+        let host = "[host]\naddresses = [\"10.9.0.1/30\"]\n[state]\nfile = \"a.db\"";
+        let port = "[[port]]\nname = \"line\"\nkind = \"serial\"\nbaud = 9600";
+        format!("name = \"a\"\n{host}\n{port}\n[mail]\n{mail}\n")
+    }
+
+    #[test]
+    fn lanes_have_a_port_and_a_code_point_each_and_admit_partners_alone() {
+        let mail = "listen = [\"127.0.0.1:2525\"]\ninbound = [\"10.9.0.1\"]\n\
+                    [[mail.route]]\ndomains = [\"b.example\"]\nto = \"10.9.0.2\"\n\
+                    [[mail.route]]\ndomains = [\".\"]\nto = \"10.1.0.25\"\nport = 25\n\
+                    [[mail.lane]]\nprecedence = \"priority\"\ndscp = \"CS1\"\npermanent = false";
+        let config: NodeConfig = parse("test", &text(mail)).unwrap();
+        let settings = config.mail.as_ref().unwrap().settings(&config);
+        let marks = settings.lanes.map(|it| (it.port, it.dscp, it.permanent));
+        assert_eq!(marks[4], (5003, 24, true));
+        assert_eq!(marks[2], (5001, 8, false));
+        assert_eq!(settings.listeners.len(), 7);
+        let flash = &settings.listeners[5];
+        assert_eq!((flash.address.port(), flash.dscp), (5003, 24));
+        let admits = |ip: &str| {
+            flash
+                .clients
+                .iter()
+                .any(|it| it.contains(ip.parse().unwrap()))
+        };
+        assert!(admits("10.9.0.2") && !admits("10.1.0.25"));
+        let submission = &settings.listeners[0];
+        assert!(submission.clients[1].contains("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_cannot_work_is_named_with_its_remedy() {
+        let at = "listen = [\"127.0.0.1:2525\"]";
+        let route = |rest: &str| format!("{at}\n[[mail.route]]\n{rest}");
+        for (wrong, word) in [
+            (String::new(), "[mail]: needs `listen`"),
+            ("listen = [\"0.0.0.0:25\"]".into(), "[mail] listen: takes"),
+            ("inbound = [\"10.9.0.2\"]".into(), "`10.9.0.2` is none"),
+            (format!("{at}\nname = \"a b\""), "`a b` is no name"),
+            (format!("{at}\nmailboxes = [\"ops@a\"]"), "needs `maildir`"),
+            (
+                format!("{at}\nmaildir = \"m\"\nmailboxes = [\"../x@a\"]"),
+                "`../x@a` is no address",
+            ),
+            (format!("{at}\noctets_max = \"9 kB\""), "[mail] octets_max"),
+            (format!("{at}\nmessages_max = 3"), "[mail] messages_max"),
+            (route("domains = []\nto = \"10.9.0.2\""), "1 to 256"),
+            (route("domains = [\"a..b\"]\nto = \"10.9.0.2\""), "1 to 256"),
+            (
+                route("domains = [\".\"]\nto = \"0.0.0.0\""),
+                "a host's address",
+            ),
+            (
+                format!("{at}\n[[mail.lane]]\nprecedence = \"flash\"\nport = 5000"),
+                "another lane's",
+            ),
+            (
+                format!("{at}\n[[mail.lane]]\nprecedence = \"urgent\""),
+                "urgent",
+            ),
+        ] {
+            let found = complaint_about(&text(&wrong)).unwrap_or_default();
+            assert!(found.contains(word), "{wrong}: {found}");
+        }
+        let right = format!("{at}\nmaildir = \"m\"\nmailboxes = [\"ops@a.example\"]");
+        assert_eq!(complaint_about(&text(&right)), None);
+        let stateless = text(&right).replace("[state]\nfile = \"a.db\"\n", "");
+        assert!(complaint_about(&stateless).unwrap().contains("[state]"));
+    }
+}

@@ -1,0 +1,91 @@
+//! What a node's message switch has. It is for its operator's eyes: it is in no log.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use strait_core::mail::MailEntry;
+
+use crate::{Mail, Snapshot};
+
+/// Rows that are told: as many as anybody reads.
+const ROWS_MAX: usize = 10_000;
+
+/// What a node's message switch has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailQueue {
+    /// The node's name.
+    pub node: String,
+    /// Since its start.
+    pub uptime_s: f64,
+    /// What it has counted; absent where there is no switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mail: Option<Mail>,
+    /// By way, and there the most urgent first; held ones last.
+    pub messages: Vec<MailRow>,
+    /// Those that aren't told.
+    pub more: u64,
+}
+
+/// A message and one of the ways by which it is to go.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailRow {
+    /// Its number.
+    pub id: u64,
+    /// Its precedence.
+    pub precedence: String,
+    /// Octets of its text.
+    pub octets: u64,
+    /// Since when it is here.
+    pub age_s: f64,
+    /// Its return path.
+    pub sender: String,
+    /// Those who are to get it this way.
+    pub recipients: String,
+    /// The next hop, `mailbox`, or `-` for one that is held.
+    pub hop: String,
+    /// What it waits for.
+    pub state: String,
+    /// How often it was refused for now.
+    pub tries: u32,
+    /// What was said last.
+    pub said: String,
+    /// Octets that go before it by the same way, its own included.
+    pub ahead_octets: u64,
+    /// How long those take at the link's rate; absent where that isn't known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_s: Option<f64>,
+    /// The field `Received` that it goes on with.
+    pub trace: String,
+}
+
+impl MailQueue {
+    /// What a node with this snapshot has.
+    pub fn new(snapshot: &Snapshot, entries: Vec<MailEntry>) -> Self {
+        let more = entries.len().saturating_sub(ROWS_MAX);
+        let rows = entries.into_iter().take(ROWS_MAX).map(|entry| MailRow {
+            id: entry.id,
+            precedence: entry.precedence.into(),
+            octets: entry.octets,
+            age_s: entry.age.as_secs_f64(),
+            sender: entry.sender,
+            recipients: entry.recipients,
+            hop: entry.hop,
+            state: entry.state.name().into(),
+            tries: entry.tries,
+            said: entry.said,
+            ahead_octets: entry.ahead_octets,
+            estimate_s: entry.estimate.map(|it| it.as_secs_f64()),
+            trace: entry.trace,
+        });
+        Self {
+            node: snapshot.node.clone(),
+            uptime_s: snapshot.uptime_s,
+            mail: snapshot.mail.clone(),
+            messages: rows.collect(),
+            more: more as u64,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a gateway's message switch has, and what an operator wants of it.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Subcommand;
+use strait_core::mail::MailOrder;
+use strait_live::status::{self, Format};
+use strait_report::mail_text;
+use strait_status::MailQueue;
+
+use super::status::{PATIENCE, only_socket};
+use crate::exit::BadInput;
+
+/// Ask a running gateway which mail it has, why that waits, and hold or release some.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  strait mail queue\n  strait mail queue /run/strait/a.sock --json\n  \
+                  strait mail trace 17\n  strait mail hold 17; strait mail release 17"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// All messages: by way, and there the most urgent first.
+    Queue {
+        /// Its status socket; not needed where one gateway runs. Or a file with what `--json` said.
+        socket: Option<PathBuf>,
+        /// One JSON object on stdout.
+        #[arg(long)]
+        json: bool,
+    },
+    /// One message: where it came from, where it is to go, and what was said of it last.
+    Trace {
+        /// Its number.
+        id: u64,
+        /// Its status socket.
+        socket: Option<PathBuf>,
+        /// A JSON array of its ways on stdout.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Keep a message until it is released.
+    Hold {
+        /// Its number.
+        id: u64,
+        /// Its status socket.
+        socket: Option<PathBuf>,
+    },
+    /// Let a message go that was held.
+    Release {
+        /// Its number.
+        id: u64,
+        /// Its status socket.
+        socket: Option<PathBuf>,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.what {
+        What::Queue { socket, json } => {
+            let (text, queue) = ask(socket.as_deref(), "mail queue")?;
+            crate::output::print(&if *json { text } else { mail_text(&queue) });
+        }
+        What::Trace { id, socket, json } => trace(*id, socket.as_deref(), *json)?,
+        What::Hold { id, socket } => order(MailOrder::Hold(*id), socket.as_deref())?,
+        What::Release { id, socket } => order(MailOrder::Release(*id), socket.as_deref())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn path(socket: Option<&Path>, command: &str) -> anyhow::Result<PathBuf> {
+    Ok(match socket {
+        Some(path) => path.to_path_buf(),
+        None => only_socket(command)?,
+    })
+}
+
+fn ask(socket: Option<&Path>, command: &str) -> anyhow::Result<(String, MailQueue)> {
+    let path = path(socket, command)?;
+    let text = if path.is_file() {
+        std::fs::read_to_string(&path).with_context(|| path.display().to_string())?
+    } else {
+        status::request(&path, Format::Mail, PATIENCE)?
+    };
+    let queue = serde_json::from_str(&text).map_err(|error| {
+        BadInput(format!(
+            "{}: no queue of mail: {error}; write it by `strait mail queue --json`",
+            path.display()
+        ))
+    })?;
+    Ok((text, queue))
+}
+
+fn trace(id: u64, socket: Option<&Path>, json: bool) -> anyhow::Result<()> {
+    let (_, queue) = ask(socket, "mail trace ID")?;
+    let rows = queue.messages.iter().filter(|row| row.id == id);
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        let why = format!("there is no message {id} here: it has gone, or never came");
+        return Err(BadInput(why).into());
+    }
+    if json {
+        crate::output::print(&(serde_json::to_string_pretty(&rows)? + "\n"));
+        return Ok(());
+    }
+    for row in rows {
+        let estimate = row
+            .estimate_s
+            .map_or_else(|| "unknown".into(), |it| format!("{it:.0} s"));
+        crate::output::print(&format!(
+            "message {} ({}, {} octets) from <{}>\n  to {} by {}: {}, {} tries, here for {:.0} s\n  \
+             there in: {estimate}\n  last reply: {}\n  {}\n",
+            row.id,
+            row.precedence,
+            row.octets,
+            row.sender,
+            row.recipients,
+            row.hop,
+            row.state,
+            row.tries,
+            row.age_s,
+            row.said,
+            row.trace
+        ));
+    }
+    Ok(())
+}
+
+fn order(order: MailOrder, socket: Option<&Path>) -> anyhow::Result<()> {
+    let path = path(socket, "mail hold ID")?;
+    status::order(&path, order, PATIENCE)?;
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! A message switch that is killed at any instant: what it answered for is in a mailbox or in its
+//! queue. `STRAIT_MAIL_KILLS` is how often; needs root.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use strait_live::kernel::namespace::Namespace;
+
+const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
+/// How long a switch may live, in microseconds: some begin no message, some take dozens.
+const LIFE_US: u64 = 200_000;
+
+/// A process that is ended with the test, whatever happens.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn node_file(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "name = \"a\"\n[host]\naddresses = [\"10.9.0.1/30\"]\n\
+         [state]\nfile = \"{folder}/a.db\"\n[status]\nsocket = \"{folder}/a.sock\"\n\
+         [mail]\nlisten = [\"127.0.0.1:2525\"]\nmailboxes = [\"ops@a.example\"]\n\
+         maildir = \"{folder}/mail\"\n\
+         [[mail.route]]\ndomains = [\"b.example\"]\nto = \"10.9.0.2\"\n\
+         [[port]]\nname = \"line\"\nkind = \"udp\"\nlocal = \"127.0.0.1:7000\"\n\
+         neighbours = [{{ name = \"b\", address = \"127.0.0.1:7001\" }}]\nrate = \"9600 bit/s\"\n"
+    )
+}
+
+/// A switch that is ready.
+fn start(namespace: &Namespace, folder: &Path) -> Running {
+    let mut command = Command::new("nsenter");
+    let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_fd().as_raw_fd());
+    command.arg(format!("--net={path}")).arg(STRAIT).arg("run");
+    command.arg(folder.join("a.toml")).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let running = Running(child);
+    let up = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("a: up")));
+    assert!(up.is_some(), "the switch doesn't come up");
+    // What it says later needs a reader.
+    thread::spawn(move || lines.for_each(drop));
+    running
+}
+
+/// Brings messages until the switch is gone; the numbers of those that it answered for.
+fn submit(first: u64) -> Vec<u64> {
+    let mut answered = Vec::new();
+    let Ok(stream) = TcpStream::connect("127.0.0.1:2525") else {
+        return answered;
+    };
+    let mut replies = BufReader::new(stream.try_clone().unwrap());
+    let mut reply = |start: &str| loop {
+        let mut line = String::new();
+        match replies.read_line(&mut line) {
+            Ok(1..) if line.get(3..4) == Some("-") => {}
+            Ok(1..) => return line.starts_with(start),
+            _ => return false,
+        }
+    };
+    let say = |text: &str| (&stream).write_all(text.as_bytes()).is_ok();
+    if !reply("220") || !say("EHLO test\r\n") || !reply("250") {
+        return answered;
+    }
+    for n in first.. {
+        let to = if n % 2 == 0 { "ops@a.example".into() } else { format!("n{n}@b.example") };
+        let text = "x".repeat((n % 7 * 900 + 1) as usize);
+        // Some are stored in several pieces.
+        let text = format!("{text}\r\n").repeat(if n % 5 == 0 { 30 } else { 1 });
+        let message = format!(
+            "MAIL FROM:<>\r\nRCPT TO:<{to}>\r\nDATA\r\nSubject: {n}\r\n\r\n{text}.\r\n"
+        );
+        let whole = say(&message) && reply("250") && reply("250") && reply("354") && reply("250");
+        if !whole {
+            break;
+        }
+        answered.push(n);
+    }
+    answered
+}
+
+/// The numbers in the mailbox, and how many files there are.
+fn delivered(folder: &Path) -> (BTreeSet<u64>, usize) {
+    let files = fs::read_dir(folder.join("mail/ops@a.example/new"));
+    let texts = files.into_iter().flatten().flatten();
+    let texts: Vec<String> = texts.map(|it| fs::read_to_string(it.path()).unwrap()).collect();
+    let number = |text: &String| {
+        assert!(text.ends_with("x\n"), "a message is cut short");
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix("Subject: ")?.parse().ok())
+    };
+    (texts.iter().filter_map(number).collect(), texts.len())
+}
+
+/// The numbers in the queue, of those for the other side and of those for the mailbox.
+fn queued(folder: &Path) -> (BTreeSet<u64>, usize) {
+    let mut command = Command::new(STRAIT);
+    command.args(["mail", "queue", "--json"]).arg(folder.join("a.sock"));
+    let output = command.output().unwrap();
+    let queue: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = queue["messages"].as_array().unwrap();
+    let number = |row: &serde_json::Value| {
+        let to = row["recipients"].as_str()?;
+        to.strip_prefix('n')?.strip_suffix("@b.example")?.parse().ok()
+    };
+    let far: BTreeSet<u64> = rows.iter().filter_map(number).collect();
+    let near = rows.len() - far.len();
+    (far, near)
+}
+
+#[test]
+fn what_was_answered_for_survives_kills_at_any_instant() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("mail_crash: skipped, this needs root");
+        return;
+    }
+    let kills = std::env::var("STRAIT_MAIL_KILLS").ok();
+    let kills: u64 = kills.and_then(|it| it.parse().ok()).unwrap_or(8);
+    let namespace = Namespace::create("mail").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("a.toml"), node_file(folder)).unwrap();
+    let mut ledger = BTreeSet::new();
+    let mut draw: u64 = 0x9e37_79b9_7f4a_7c15 ^ kills;
+    for round in 0..kills {
+        let mut switch = start(&namespace, folder);
+        draw ^= draw << 13;
+        draw ^= draw >> 7;
+        draw ^= draw << 17;
+        let life = Duration::from_micros(draw % LIFE_US);
+        let killer = thread::spawn(move || {
+            thread::sleep(life);
+            let _ = switch.0.kill();
+            drop(switch);
+        });
+        ledger.extend(namespace.enter(move || submit(round * 10_000)).unwrap());
+        killer.join().unwrap();
+    }
+    let _switch = start(&namespace, folder);
+    let begun = Instant::now();
+    let (far, near) = loop {
+        let (far, near) = queued(folder);
+        if near == 0 && begun.elapsed() > Duration::from_millis(300) {
+            break (far, near);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{near} messages wait");
+        thread::sleep(Duration::from_millis(50));
+    };
+    let (mailbox, files) = delivered(folder);
+    let lost: Vec<u64> = ledger.difference(&(&mailbox | &far)).copied().collect();
+    eprintln!("{kills} kills: {} answered for, {} in the mailbox, {} queued", ledger.len(), files, far.len());
+    assert!(lost.is_empty(), "answered for and lost: {lost:?}");
+    assert_eq!((mailbox.len(), near), (files, 0), "a message lies there twice");
+    assert!(ledger.len() as u64 > kills, "too few messages for a test");
+}

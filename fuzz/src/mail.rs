@@ -1,0 +1,136 @@
+//! What clients of a message switch say, what other switches reply, and what storage has.
+
+use strait_mail::client::{Event as Heard, Letter};
+use strait_mail::message::{Message, Recipient};
+use strait_mail::session::{Event, Rules};
+use strait_mail::{Client, Session, header};
+
+const OCTETS_MAX: u64 = 2000;
+
+/// A client's octets, cut where the first octet says: all at once they say the same as piece by
+/// piece, and no message is longer than it may be. Then the same octets as replies, as a header and
+/// as an envelope.
+pub fn mail(data: &[u8]) {
+    let Some((&step, octets)) = data.split_first() else {
+        return;
+    };
+    let step = usize::from(step).max(1);
+    let whole = run(octets, octets.len().max(1));
+    assert_eq!(whole, run(octets, step), "cut after {step} octets");
+    replies(octets, step);
+    let found = header::parse(octets);
+    for (start, end) in &found.tunnels {
+        assert!(start < end && *end as usize <= octets.len());
+    }
+    if let Some(message) = Message::decode(octets) {
+        assert_eq!(Message::decode(&message.encode()), Some(message));
+    }
+}
+
+/// Replies, and all messages with what they have.
+fn run(octets: &[u8], step: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let refuses = |address: &str| address.starts_with('x').then_some("550 5.1.1 nobody");
+    let rules = Rules {
+        name: "b.example",
+        octets_max: OCTETS_MAX,
+        full: false,
+        refuses: &refuses,
+    };
+    let mut session = Session::new("b.example");
+    let (mut messages, mut current) = (Vec::new(), None::<Vec<u8>>);
+    for piece in octets.chunks(step) {
+        session.take(piece, &rules);
+        while let Some(event) = session.poll() {
+            match event {
+                Event::Begin(_, recipients) => {
+                    assert!(!recipients.is_empty() && current.is_none());
+                    current = Some(Vec::new());
+                }
+                Event::Content(octets) => {
+                    current.as_mut().expect("it has begun").extend(octets);
+                }
+                Event::End { right } => {
+                    let message = current.take().expect("it has begun");
+                    assert!(message.len() as u64 <= OCTETS_MAX);
+                    if right {
+                        messages.push(message);
+                    }
+                    session.answer("250 2.6.0 stored", &rules);
+                }
+                Event::Abort => current = None,
+                Event::Close => {}
+            }
+        }
+    }
+    (session.take_replies(), messages)
+}
+
+/// A client that has messages, and hears these octets.
+fn replies(octets: &[u8], step: usize) {
+    let mut client = Client::new("a.example");
+    let (mut id, mut done) = (0, 0);
+    for piece in octets.chunks(step) {
+        client.take(piece);
+        while let Some(event) = client.poll() {
+            match event {
+                Heard::Done(_, verdicts) => {
+                    assert_eq!(verdicts.len(), 2);
+                    done += 1;
+                }
+                Heard::Again(_) => done += 1,
+                Heard::Ready => {}
+                Heard::Lost(_) => return,
+            }
+        }
+        if client.may_begin() && id < 20 {
+            id += 1;
+            let recipient = |address: &str| Recipient {
+                address: address.into(),
+                ..Recipient::default()
+            };
+            client.begin(Letter {
+                id,
+                wire: Some(4),
+                octets: 3,
+                recipients: vec![recipient("b@b.example"), recipient("c@b.example")],
+                ..Letter::default()
+            });
+        }
+        if client.wants().is_some() {
+            client.piece(b".a\r\n", piece.len() > 2);
+        }
+        client.send(usize::from(piece[0]));
+        assert_eq!(client.under_way().count() as u64 + done, id);
+    }
+}
+
+/// Two messages sent ahead, one by DATA and one by chunks.
+pub fn dialogue() -> Vec<u8> {
+    let text = "\u{7}EHLO a\r\nMAIL FROM:<a@b> MT-PRIORITY=4 SIZE=9\r\nRCPT TO:<c@d>\r\nDATA\r\n\
+                MT-Priority: 4\r\n\r\n..a\r\n.\r\nMAIL FROM:<> BODY=8BITMIME\r\n\
+                RCPT TO:<x@d>\r\nRCPT TO:<c@d> NOTIFY=NEVER\r\nBDAT 4\r\nA:b\rBDAT 3 LAST\r\n\n\r\nQUIT\r\n";
+    text.into()
+}
+
+/// What a switch replies to a message.
+pub fn dialogue_replies() -> Vec<u8> {
+    b"\x0f220 b ESMTP\r\n250-b\r\n250-PIPELINING\r\n250-CHUNKING\r\n250 MT-PRIORITY\r\n250 ok\r\n\
+      250 ok\r\n550 5.1.1 no\r\n250 go on\r\n250 2.6.0 stored\r\n421 bye\r\n"
+        .to_vec()
+}
+
+/// An envelope as it is stored.
+pub fn envelope() -> Vec<u8> {
+    let message = Message {
+        accepted_s: 1,
+        sender: "a@b".into(),
+        trace: "Received: x".into(),
+        tunnels: vec![(1, 2)],
+        recipients: vec![Recipient {
+            address: "c@d".into(),
+            ..Recipient::default()
+        }],
+        ..Message::default()
+    };
+    [vec![1], message.encode()].concat()
+}
