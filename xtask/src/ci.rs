@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -154,6 +155,7 @@ impl Tests {
     /// Runs every test, showing the output as it comes and adding up the closing lines.
     fn run(&mut self, root: &Path) -> Result<()> {
         let mut child = cargo_command(root)
+            .env(runner_variable(), runner()?)
             // All of them, so that one run shows all that is wrong.
             .args(["test", "--workspace", "--no-fail-fast", "--quiet"])
             .stdout(Stdio::piped())
@@ -197,6 +199,33 @@ impl Tests {
         }
     }
 }
+
+/// The variable by which cargo is told what runs test programs on this machine.
+fn runner_variable() -> String {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let target = target.to_uppercase().replace('-', "_");
+    format!("CARGO_TARGET_{target}_RUNNER")
+}
+
+/// This program, as what runs test programs.
+fn runner() -> Result<String> {
+    let own = std::env::current_exe().context("where this program is")?;
+    Ok(format!("{} run-test", own.display()))
+}
+
+/// Runs a test program in place of this one. Live scenarios wait for their own clocks and need
+/// little of a processor: several go side by side.
+pub(crate) fn run_test(program: &str, args: &[&str]) -> Result<()> {
+    let mut command = Command::new(program);
+    let name = Path::new(program).file_name().unwrap_or_default();
+    if name.to_string_lossy().starts_with("lab-") {
+        command.env("RUST_TEST_THREADS", LABS_TOGETHER);
+    }
+    Err(command.args(args).exec()).with_context(|| format!("{program} did not start"))
+}
+
+/// Live scenarios at a time.
+const LABS_TOGETHER: &str = "4";
 
 impl fmt::Display for Tests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

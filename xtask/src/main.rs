@@ -67,6 +67,7 @@ fn dispatch(words: &[&str], tests: &mut ci::Tests) -> Result<()> {
         ["no-std"] => ci::run(&root, &[ci::Step::NoStd], tests),
         ["no-std", "--probe"] => no_std::probe(&root),
         ["install"] => install::run(),
+        ["run-test", program, args @ ..] => ci::run_test(program, args),
         ["docs", "--check"] => ci::run(&root, &[ci::Step::Docs], tests),
         ["docs", "--check", files @ ..] => docs::check(&root, files),
         ["docs", files @ ..] => docs::run(&root, files),
