@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::{File, Finding, Tree, source};
 
 /// Folders that scenario files live in; beside them stand the scenarios that commands bring along.
-const SCENARIO_FOLDERS: [&str; 11] = [
+const SCENARIO_FOLDERS: [&str; 12] = [
     "dns",
     "hf",
     "lab",
     "links",
+    "mail",
     "manet",
     "nets",
     "nodes",
