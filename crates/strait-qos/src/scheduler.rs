@@ -177,6 +177,9 @@ pub trait Scheduler: fmt::Debug {
     /// class as flows there have on average. Where flows aren't told apart it always is so.
     fn has_share(&self, class: ClassId, from: (PortId, NeighbourId)) -> bool;
 
+    /// Octets that are left of a class's packet that is under way.
+    fn under_way(&self, class: ClassId) -> u64;
+
     /// What waits in all classes.
     fn total(&self) -> Queued;
 

@@ -309,8 +309,10 @@ impl Compressor {
         if settings.is_refresh_due(entry.whole_at, self.now) {
             entry.coder.pace().remind();
         }
-        // Where packets are counted, their numbers tell what is lost.
+        // Where packets are counted, their numbers tell what is lost. Calls that nobody answers are
+        // common, and what they have of a slow line is little.
         if let Some(after) = settings.unheard_after
+            && !entry.is_rtp()
             && !self.beyond.counts
             && entry.unheard.is_long(self.heard, self.now, after)
         {

@@ -246,8 +246,8 @@ pub struct Settings {
     pub refresh_after: Option<Duration>,
     /// Where the other end has answered before, and nothing has been heard of it for so long nor
     /// in so many packets of a context as its numbers can tell apart, each says all that changes:
-    /// the next to arrive may have no other at hand. That asks for an answer, too. Needs
-    /// [`Compressor::tell_time`].
+    /// the next to arrive may have no other at hand. That asks for an answer, too. RTP is left out.
+    /// Needs [`Compressor::tell_time`].
     pub unheard_after: Option<Duration>,
     /// This end sends feedback and hears it: there is a way back.
     pub feedback: bool,

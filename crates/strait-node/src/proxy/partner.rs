@@ -27,7 +27,7 @@ const ASKED: Duration = Duration::from_secs(45);
 /// Where others fill a class there, a datagram joins them after so long: it takes the place of one
 /// of ours, if it is these that fill it.
 const CROWDED_TURN: Duration = Duration::from_secs(60);
-/// Line time of the longest datagram: whoever comes next waits for one, and for one under way.
+/// Line time of the longest datagram: whoever comes next waits for the rest of one.
 const DATAGRAM: Duration = Duration::from_millis(750);
 /// The same where whoever comes next waits for a turn above all.
 const DATAGRAM_TURN: Duration = Duration::from_millis(3750);
@@ -104,7 +104,7 @@ pub(crate) struct LinkView {
 /// A class of a session's datagrams at its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClassView {
-    /// Octets that wait in it, and that may.
+    /// Octets that wait in it, with the rest of the packet that is leaving, and that may.
     pub(crate) queued: u64,
     pub(crate) queued_max: u64,
 }

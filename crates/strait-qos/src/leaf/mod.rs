@@ -294,6 +294,14 @@ impl Leaf {
         self.under_way.is_some()
     }
 
+    /// What is left of it.
+    pub(crate) const fn under_way_octets(&self) -> u64 {
+        match self.under_way {
+            Some((_, octets_left)) => octets_left as u64,
+            None => 0,
+        }
+    }
+
     pub(crate) const fn set_under_way(&mut self, to: NeighbourId, octets_left: u32) {
         self.under_way = if octets_left > 0 {
             Some((to, octets_left))

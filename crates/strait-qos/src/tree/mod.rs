@@ -493,6 +493,10 @@ impl Scheduler for Tree {
         self.leaf(class).map_or_else(Queued::default, Leaf::queued)
     }
 
+    fn under_way(&self, class: ClassId) -> u64 {
+        self.leaf(class).map_or(0, Leaf::under_way_octets)
+    }
+
     fn total(&self) -> Queued {
         let leaves = self.leaves.iter().map(|state| state.leaf.queued());
         leaves.fold(Queued::default(), |sum, queued| Queued {

@@ -512,6 +512,7 @@ fn the_rest_of_a_packet_under_way_is_the_classs_next() {
     let head = scheduler.head(&Open).unwrap();
     let taken = scheduler.take(T, head).unwrap();
     scheduler.set_under_way(head.class, head.to, 236);
+    assert_eq!(scheduler.under_way(head.class), 236);
     scheduler.charge(head.class, 64);
     scheduler.check();
     let rest = Head {
@@ -543,6 +544,7 @@ fn the_rest_of_a_packet_under_way_is_the_classs_next() {
     let scheduler = &mut bench.scheduler;
     assert_eq!(scheduler.head(&Open), Some(rest));
     scheduler.set_under_way(rest.class, rest.to, 0);
+    assert_eq!(scheduler.under_way(rest.class), 0);
     scheduler.charge(rest.class, 236);
     assert_eq!(bench.send().map(|sent| sent.3), Some(2));
     bench.scheduler.set_under_way(ClassId(1), NeighbourId(5), 7);

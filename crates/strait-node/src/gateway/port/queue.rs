@@ -220,9 +220,10 @@ impl Queue {
         self.paths.to(to).queue.total().octets
     }
 
-    /// Of these, the octets of a class.
+    /// Of these, the octets of a class, with the rest of its packet that is leaving.
     pub(in crate::gateway) fn octets_of(&self, to: NeighbourId, class: ClassId) -> u64 {
-        self.paths.to(to).queue.queued(class).octets
+        let queue = &self.paths.to(to).queue;
+        queue.queued(class).octets + queue.under_way(class)
     }
 
     /// Octets that may wait in a class, as far as its policy says, of the longest packets.
