@@ -146,6 +146,11 @@ impl Session {
         (self.greeted.as_deref().unwrap_or("unknown"), self.extended)
     }
 
+    /// Whether a message waits for its answer.
+    pub fn waits(&self) -> bool {
+        self.mode == Mode::Waits
+    }
+
     /// Octets that came and weren't looked at.
     pub const fn unread(&self) -> usize {
         self.input.len()

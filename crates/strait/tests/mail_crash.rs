@@ -45,7 +45,11 @@ fn node_file(folder: &Path) -> String {
 /// A switch that is ready.
 fn start(namespace: &Namespace, folder: &Path) -> Running {
     let mut command = Command::new("nsenter");
-    let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_fd().as_raw_fd());
+    let path = format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        namespace.as_fd().as_raw_fd()
+    );
     command.arg(format!("--net={path}")).arg(STRAIT).arg("run");
     command.arg(folder.join("a.toml")).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -78,13 +82,16 @@ fn submit(first: u64) -> Vec<u64> {
         return answered;
     }
     for n in first.. {
-        let to = if n % 2 == 0 { "ops@a.example".into() } else { format!("n{n}@b.example") };
+        let to = if n % 2 == 0 {
+            "ops@a.example".into()
+        } else {
+            format!("n{n}@b.example")
+        };
         let text = "x".repeat((n % 7 * 900 + 1) as usize);
         // Some are stored in several pieces.
         let text = format!("{text}\r\n").repeat(if n % 5 == 0 { 30 } else { 1 });
-        let message = format!(
-            "MAIL FROM:<>\r\nRCPT TO:<{to}>\r\nDATA\r\nSubject: {n}\r\n\r\n{text}.\r\n"
-        );
+        let message =
+            format!("MAIL FROM:<>\r\nRCPT TO:<{to}>\r\nDATA\r\nSubject: {n}\r\n\r\n{text}.\r\n");
         let whole = say(&message) && reply("250") && reply("250") && reply("354") && reply("250");
         if !whole {
             break;
@@ -98,7 +105,9 @@ fn submit(first: u64) -> Vec<u64> {
 fn delivered(folder: &Path) -> (BTreeSet<u64>, usize) {
     let files = fs::read_dir(folder.join("mail/ops@a.example/new"));
     let texts = files.into_iter().flatten().flatten();
-    let texts: Vec<String> = texts.map(|it| fs::read_to_string(it.path()).unwrap()).collect();
+    let texts: Vec<String> = texts
+        .map(|it| fs::read_to_string(it.path()).unwrap())
+        .collect();
     let number = |text: &String| {
         assert!(text.ends_with("x\n"), "a message is cut short");
         let mut lines = text.lines();
@@ -110,13 +119,18 @@ fn delivered(folder: &Path) -> (BTreeSet<u64>, usize) {
 /// The numbers in the queue, of those for the other side and of those for the mailbox.
 fn queued(folder: &Path) -> (BTreeSet<u64>, usize) {
     let mut command = Command::new(STRAIT);
-    command.args(["mail", "queue", "--json"]).arg(folder.join("a.sock"));
+    command
+        .args(["mail", "queue", "--json"])
+        .arg(folder.join("a.sock"));
     let output = command.output().unwrap();
     let queue: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = queue["messages"].as_array().unwrap();
     let number = |row: &serde_json::Value| {
         let to = row["recipients"].as_str()?;
-        to.strip_prefix('n')?.strip_suffix("@b.example")?.parse().ok()
+        to.strip_prefix('n')?
+            .strip_suffix("@b.example")?
+            .parse()
+            .ok()
     };
     let far: BTreeSet<u64> = rows.iter().filter_map(number).collect();
     let near = rows.len() - far.len();
@@ -158,13 +172,25 @@ fn what_was_answered_for_survives_kills_at_any_instant() {
         if near == 0 && begun.elapsed() > Duration::from_millis(300) {
             break (far, near);
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{near} messages wait");
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{near} messages wait"
+        );
         thread::sleep(Duration::from_millis(50));
     };
     let (mailbox, files) = delivered(folder);
     let lost: Vec<u64> = ledger.difference(&(&mailbox | &far)).copied().collect();
-    eprintln!("{kills} kills: {} answered for, {} in the mailbox, {} queued", ledger.len(), files, far.len());
+    eprintln!(
+        "{kills} kills: {} answered for, {} in the mailbox, {} queued",
+        ledger.len(),
+        files,
+        far.len()
+    );
     assert!(lost.is_empty(), "answered for and lost: {lost:?}");
-    assert_eq!((mailbox.len(), near), (files, 0), "a message lies there twice");
+    assert_eq!(
+        (mailbox.len(), near),
+        (files, 0),
+        "a message lies there twice"
+    );
     assert!(ledger.len() as u64 > kills, "too few messages for a test");
 }
