@@ -20,8 +20,8 @@ pub struct Message {
     pub accepted_s: u64,
     /// The value of MT-PRIORITY that it goes on with.
     pub wire: i8,
-    /// That value was said by somebody before us, and is to be passed on to those who don't know the
-    /// parameter (RFC 6758 section 5).
+    /// That value was said by somebody before us, and is to be passed on to those who don't know
+    /// the parameter (RFC 6758 section 5).
     pub said: bool,
     /// It may have octets above 127.
     pub eight_bit: bool,

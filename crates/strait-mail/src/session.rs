@@ -37,8 +37,8 @@ pub enum Event {
     Begin(MailFrom, Vec<RcptTo>),
     /// Octets of its content.
     Content(Vec<u8>),
-    /// Its content is whole, and lines end in it as they ought to if `right`: [`Session::answer`] is
-    /// waited for.
+    /// Its content is whole, and lines end in it as they ought to if `right`: [`Session::answer`]
+    /// is waited for.
     End {
         /// No CR or LF stands alone.
         right: bool,

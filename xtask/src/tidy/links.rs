@@ -14,6 +14,7 @@ const SCENARIO_FOLDERS: [&str; 10] = [
     "nodes",
     "policies",
     "proxy",
+    "mail",
     "regressions",
     "studies",
 ];

@@ -29,8 +29,8 @@ const PIECE_OCTETS: usize = HEADER_OCTETS_MAX;
 const PIECES_MAX: u32 = 4;
 /// Octets of replies that may wait for a client that doesn't read them.
 const REPLIES_OCTETS_MAX: usize = 64 * 1024;
-/// How long a client may be silent (RFC 5321 section 4.5.3.2.7), and how long one that is done has to
-/// take its last reply.
+/// How long a client may be silent (RFC 5321 section 4.5.3.2.7), and how long one that is done has
+/// to take its last reply.
 const SILENT: Duration = Duration::from_secs(300);
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How long another switch may be silent: its connection stays open for what may come.
@@ -341,7 +341,7 @@ fn refuses(queue: &Queue, address: &str) -> Option<&'static str> {
 fn determine(listener: &ListenSettings, parameter: Option<i8>, header: &Header) -> (i8, bool) {
     let said = parameter.or(header.tunnelled);
     let guessed = header.mmhs.or(header.common).unwrap_or(listener.default);
-    let wire = said.unwrap_or(guessed.wire());
+    let wire = said.unwrap_or_else(|| guessed.wire());
     let most = if listener.trusts {
         i8::MAX
     } else {

@@ -31,8 +31,8 @@ const HELD_OCTETS_MIN: u32 = 4096;
 /// more than the rest of one.
 const PIECE: Duration = Duration::from_secs(2);
 const PIECE_OCTETS: core::ops::RangeInclusive<u64> = 1024..=65_536;
-/// How long a hop may take for a reply (RFC 5321 section 4.5.3.2.6 has ten minutes for the last), and
-/// for a connection that lower lanes wait for.
+/// How long a hop may take for a reply (RFC 5321 section 4.5.3.2.6 has ten minutes for the last),
+/// and for a connection that lower lanes wait for.
 const REPLY: Duration = Duration::from_secs(600);
 const CONNECT: Duration = Duration::from_secs(20);
 /// Pauses behind a connection that came to nothing: the first, and the longest. A link that comes

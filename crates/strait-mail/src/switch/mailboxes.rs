@@ -118,8 +118,8 @@ impl Mailboxes {
 }
 
 impl Delivery {
-    /// Writes the file of the next recipient. Its name is the message's, so that one that was written
-    /// before a crash isn't written twice. Lines end as files have it.
+    /// Writes the file of the next recipient. Its name is the message's, so that one that was
+    /// written before a crash isn't written twice. Lines end as files have it.
     fn write(&mut self, queue: &Queue, asks: &mut Asks) {
         let Some(recipient) = self.recipients.get(self.outcomes.len()) else {
             return;

@@ -105,8 +105,8 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch whose things are this owner's, with a seed that no other start has, and what storage
-    /// holds of it.
+    /// A switch whose things are this owner's, with a seed that no other start has, and what
+    /// storage holds of it.
     pub fn new(owner: Owner, settings: Settings, seed: u64, stored: &[(Vec<u8>, u64)]) -> Self {
         let mut asks = Asks::new(owner);
         let mut arrivals = Arrivals::default();

@@ -413,7 +413,8 @@ impl Queue {
         let precedence = self
             .messages
             .get(&id)
-            .map_or_else(Default::default, Message::precedence);
+            .map(Message::precedence)
+            .unwrap_or_default();
         let Some(job) = self.jobs.get_mut(&(way, id)) else {
             return;
         };
