@@ -1,5 +1,5 @@
-//! A session of SMTP as the client: a switch's messages out, one behind the other, and what became of
-//! each recipient.
+//! A session of SMTP as the client: a switch's messages out, one behind the other, and what became
+//! of each recipient.
 //!
 //! Where the other side has PIPELINING and CHUNKING, a message and the next are sent without
 //! waiting for any reply. A message is given piece by piece, and between two pieces it rests as
@@ -70,7 +70,7 @@ impl Reply {
         self.code / 100 == 2
     }
 
-    /// The enhanced code at its text's beginning (RFC 2034), or one that says as much as the digits.
+    /// The enhanced code at its text's beginning (RFC 2034), or one that says what the digits do.
     pub fn status(&self) -> &str {
         let word = self.text.split(' ').next().unwrap_or_default();
         let mut parts = word.split('.');
@@ -332,8 +332,8 @@ impl Client {
                 continue;
             }
             let line = core::mem::take(&mut self.line);
-            let line = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
-            if !self.take_line(line) {
+            let line = String::from_utf8_lossy(line.trim_ascii_end());
+            if !self.take_line(&line) {
                 return self.lose("500 no reply of SMTP");
             }
         }
@@ -348,7 +348,7 @@ impl Client {
     }
 
     /// Takes a line of a reply; false if it is none.
-    fn take_line(&mut self, line: String) -> bool {
+    fn take_line(&mut self, line: &str) -> bool {
         let code = line
             .get(..3)
             .filter(|it| it.bytes().all(|it| it.is_ascii_digit()));
@@ -396,10 +396,10 @@ impl Client {
             }
             Asked::Helo if reply.is_good() => self.be_ready(),
             Asked::Greeting | Asked::Helo => self.events.push_back(Event::Lost(reply)),
-            Asked::Mail(id) => self.hear_mail(id, reply),
-            Asked::Rcpt(id, at) => self.hear_rcpt(id, at, reply),
-            Asked::Data(id) => self.hear_data(id, reply),
-            Asked::Piece(id, last) => self.hear_piece(id, last, reply),
+            Asked::Mail(id) => self.hear_mail(id, &reply),
+            Asked::Rcpt(id, at) => self.hear_rcpt(id, at, &reply),
+            Asked::Data(id) => self.hear_data(id, &reply),
+            Asked::Piece(id, last) => self.hear_piece(id, last, &reply),
             Asked::Rset => {}
         }
         self.pump();
@@ -415,7 +415,7 @@ impl Client {
         self.open.iter_mut().find(|it| it.letter.id == id)
     }
 
-    fn hear_mail(&mut self, id: u64, reply: Reply) {
+    fn hear_mail(&mut self, id: u64, reply: &Reply) {
         let Some(open) = self.open_mut(id).filter(|_| !reply.is_good()) else {
             return;
         };
@@ -426,10 +426,10 @@ impl Client {
             self.events.push_back(Event::Again(id));
             return;
         }
-        self.refuse(id, &reply);
+        self.refuse(id, reply);
     }
 
-    fn hear_rcpt(&mut self, id: u64, at: usize, reply: Reply) {
+    fn hear_rcpt(&mut self, id: u64, at: usize, reply: &Reply) {
         let Some(open) = self.open_mut(id).filter(|_| !reply.is_good()) else {
             return;
         };
@@ -437,11 +437,11 @@ impl Client {
             *place = Some(reply.clone());
         }
         if open.refused.iter().all(Option::is_some) {
-            self.refuse(id, &reply);
+            self.refuse(id, reply);
         }
     }
 
-    fn hear_data(&mut self, id: u64, reply: Reply) {
+    fn hear_data(&mut self, id: u64, reply: &Reply) {
         let Some(open) = self.open_mut(id) else {
             if reply.code == 354 {
                 // All recipients were refused, and the text is asked for: an empty one.
@@ -453,16 +453,16 @@ impl Client {
         if reply.code == 354 {
             open.goes = true;
         } else {
-            self.refuse(id, &reply);
+            self.refuse(id, reply);
         }
     }
 
-    fn hear_piece(&mut self, id: u64, last: bool, reply: Reply) {
+    fn hear_piece(&mut self, id: u64, last: bool, reply: &Reply) {
         if self.open_mut(id).is_none() || (!last && reply.is_good()) {
             return;
         }
         if !reply.is_good() {
-            return self.refuse(id, &reply);
+            return self.refuse(id, reply);
         }
         let reports = self.offers.dsn;
         self.finish(id, &|refusal| match refusal {

@@ -254,15 +254,19 @@ fn once<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> {
 }
 
 fn eight_bit(value: &str) -> Option<bool> {
-    let is = |word: &str| value.eq_ignore_ascii_case(word);
-    is("8BITMIME")
-        .then_some(true)
-        .or(is("7BIT").then_some(false))
+    match value.to_ascii_uppercase().as_str() {
+        "8BITMIME" => Some(true),
+        "7BIT" => Some(false),
+        _ => None,
+    }
 }
 
 fn ret(value: &str) -> Option<bool> {
-    let is = |word: &str| value.eq_ignore_ascii_case(word);
-    is("HDRS").then_some(true).or(is("FULL").then_some(false))
+    match value.to_ascii_uppercase().as_str() {
+        "HDRS" => Some(true),
+        "FULL" => Some(false),
+        _ => None,
+    }
 }
 
 /// Text in which `+` begins two digits of a base of 16 (RFC 3461 section 4). It is passed on as it

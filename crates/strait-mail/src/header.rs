@@ -50,9 +50,9 @@ pub fn parse(octets: &[u8]) -> Header {
         } else if is("MMHS-Primary-Precedence") || is("MMHS-Copy-Precedence") {
             header.mmhs = header.mmhs.max(word(&value()).and_then(parse_mmhs));
         } else if is("Priority") {
-            priority = priority.or(word(&value()).and_then(parse_common));
+            priority = priority.or_else(|| word(&value()).and_then(parse_common));
         } else if is("X-Priority") {
-            x_priority = x_priority.or(word(&value()).and_then(parse_common));
+            x_priority = x_priority.or_else(|| word(&value()).and_then(parse_common));
         }
     }
     header.tunnelled = header.tunnelled.filter(|_| tunnels == 1);

@@ -14,12 +14,14 @@ const FORM: &str = "strait-mail 1";
 /// A message and what is to be done with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
+    /// A number that no other message has, be it of an earlier start: its file has it in its name.
+    pub token: u64,
     /// Seconds since 1970-01-01 when it was taken; 0 if nobody knew.
     pub accepted_s: u64,
     /// The value of MT-PRIORITY that it goes on with.
     pub wire: i8,
-    /// That value was said by somebody before us, and is to be passed on to those who don't know the
-    /// parameter (RFC 6758 section 5).
+    /// That value was said by somebody before us, and is to be passed on to those who don't know
+    /// the parameter (RFC 6758 section 5).
     pub said: bool,
     /// It may have octets above 127.
     pub eight_bit: bool,
@@ -60,7 +62,10 @@ impl Message {
 
     /// As it is stored.
     pub fn encode(&self) -> Vec<u8> {
-        let mut text = format!("{FORM}\naccepted {}\nwire {}\n", self.accepted_s, self.wire);
+        let mut text = format!(
+            "{FORM}\ntoken {}\naccepted {}\n",
+            self.token, self.accepted_s
+        );
         let mut line = |key: &str, value: &str| {
             // Writing to a string doesn't fail.
             let _ = writeln!(text, "{key} {value}");
@@ -74,6 +79,7 @@ impl Message {
                 line(key, "yes");
             }
         }
+        line("wire", &self.wire.to_string());
         line("octets", &self.octets.to_string());
         line("from", &self.sender);
         if let Some(headers_only) = self.headers_only {
@@ -103,6 +109,7 @@ impl Message {
         for line in lines {
             let (key, value) = line.split_once(' ')?;
             match key {
+                "token" => message.token = value.parse().ok()?,
                 "accepted" => message.accepted_s = value.parse().ok()?,
                 "wire" => message.wire = parse_wire(value.as_bytes())?,
                 "said" => message.said = true,
@@ -180,6 +187,7 @@ mod tests {
 
     fn message() -> Message {
         Message {
+            token: u64::MAX,
             accepted_s: 1_795_737_600,
             wire: 3,
             said: true,

@@ -116,8 +116,8 @@ pub fn parse_mmhs(text: &str) -> Option<Precedence> {
     Some(known.unwrap_or(Precedence::Override))
 }
 
-/// What mail programs write: `Priority` of RFC 2156, or `X-Priority`. Nothing of it is for those who
-/// mean it (Override), so the most that it can say is Flash, as MIXER has it.
+/// What mail programs write: `Priority` of RFC 2156, or `X-Priority`. Nothing of it is for those
+/// who mean it (Override), so the most that it can say is Flash, as MIXER has it.
 pub fn parse_common(text: &str) -> Option<Precedence> {
     let word = text.split_ascii_whitespace().next()?;
     let is = |words: &[&str]| words.iter().any(|it| it.eq_ignore_ascii_case(word));

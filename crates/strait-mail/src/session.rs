@@ -37,8 +37,8 @@ pub enum Event {
     Begin(MailFrom, Vec<RcptTo>),
     /// Octets of its content.
     Content(Vec<u8>),
-    /// Its content is whole, and lines end in it as they ought to if `right`: [`Session::answer`] is
-    /// waited for.
+    /// Its content is whole, and lines end in it as they ought to if `right`: [`Session::answer`]
+    /// is waited for.
     End {
         /// No CR or LF stands alone.
         right: bool,
@@ -144,6 +144,11 @@ impl Session {
     /// How the client named itself, and whether it knows extensions.
     pub fn greeted(&self) -> (&str, bool) {
         (self.greeted.as_deref().unwrap_or("unknown"), self.extended)
+    }
+
+    /// Whether a message waits for its answer.
+    pub fn waits(&self) -> bool {
+        self.mode == Mode::Waits
     }
 
     /// Octets that came and weren't looked at.

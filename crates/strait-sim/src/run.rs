@@ -15,6 +15,7 @@ use strait_traffic::{FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig};
 
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;
+use crate::world::delivered;
 
 /// What to run.
 #[derive(Clone, Debug, Default)]
@@ -286,7 +287,7 @@ fn mailbox(config: &TrafficConfig, octets: u64, built: &Built) -> FlowLog {
     let mut log = FlowLog::new(&config.name, Side::To);
     let text = strait_traffic::mail_text(config, built.seed, octets);
     let member = built.topology.find(&config.to);
-    let all = member.map_or(&[][..], |it| built.world.delivered(built.nodes[it]));
+    let all = member.map_or(&[][..], |it| delivered(&built.world, built.nodes[it]));
     let found = all.iter().find_map(|(at, lies)| {
         let wrong = strait_traffic::mail_wrong(config, &text, lies)?;
         Some((at.as_nanos(), wrong))

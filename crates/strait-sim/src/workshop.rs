@@ -38,6 +38,8 @@ struct Job {
 pub(crate) struct Workshop {
     jobs: VecDeque<Job>,
     waiting: Waiting,
+    /// What was put into mailboxes, and when.
+    delivered: Vec<(Instant, Vec<u8>)>,
     /// When the last of them is done.
     busy_until: Instant,
 }
@@ -74,10 +76,17 @@ impl Workshop {
         Ok(self.busy_until)
     }
 
-    /// The first piece is done: its answer, and what lies in a mailbox now.
-    pub(crate) fn complete(&mut self) -> Option<(Ticket, Done, Option<Vec<u8>>)> {
+    /// What was put into mailboxes, and when.
+    pub(crate) fn delivered(&self) -> &[(Instant, Vec<u8>)] {
+        &self.delivered
+    }
+
+    /// The first piece is done.
+    pub(crate) fn complete(&mut self, now: Instant) -> Option<(Ticket, Done)> {
         let job = self.jobs.pop_front()?;
         self.waiting.done(job.octets);
-        Some((job.ticket, job.done, job.delivers))
+        let delivered = job.delivers.map(|octets| (now, octets));
+        self.delivered.extend(delivered);
+        Some((job.ticket, job.done))
     }
 }

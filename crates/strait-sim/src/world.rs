@@ -40,6 +40,8 @@ mod routes;
 mod streams;
 mod view;
 
+pub(crate) use self::view::delivered;
+
 pub(crate) use envelope::{Envelope, EnvelopeKind};
 use media::{Attached, Flight, Shared};
 use streams::Streams;
@@ -137,8 +139,6 @@ struct Slot {
     incarnation: u32,
     store: Box<Store>,
     workshop: Box<Workshop>,
-    /// What was put into its mailboxes, and when.
-    delivered: Vec<(Instant, Vec<u8>)>,
     /// Of the node's host.
     table: Box<HostTable>,
     /// That host's own node, where it has other ways.
@@ -466,7 +466,6 @@ impl World {
             incarnation: 0,
             store: Box::default(),
             workshop: Box::default(),
-            delivered: Vec::new(),
             table: Box::default(),
             machine: None,
             past: Vec::new(),
@@ -719,19 +718,12 @@ impl World {
         }
     }
 
-    /// What was put into a node's mailboxes, and when.
-    pub fn delivered(&self, node: NodeIndex) -> &[(Instant, Vec<u8>)] {
-        &self.slots[node.0].delivered
-    }
-
     fn worked(&mut self, node: usize, incarnation: u32) {
         let slot = &mut self.slots[node];
         if slot.incarnation != incarnation {
             return;
         }
-        if let Some((ticket, done, delivered)) = slot.workshop.complete() {
-            let delivered = delivered.map(|octets| (self.fabric.now, octets));
-            slot.delivered.extend(delivered);
+        if let Some((ticket, done)) = slot.workshop.complete(self.fabric.now) {
             let result = done.as_deref().map_err(|error| *error);
             self.give(node, Input::Worked { ticket, result });
             self.settle(node);

@@ -14,15 +14,14 @@ pub fn mail_text(config: &TrafficConfig, seed: u64, octets: u64) -> String {
     content.append(0, octets.saturating_sub(text.len()), &mut letters);
     let letter = |octet: &u8| char::from(b'a' + octet % 26);
     let mut letters = letters.iter().map(letter);
-    while text.len() + 2 < octets {
-        let room = (octets - text.len() - 2).min(LINE);
-        // A line is one letter at least, so what is left is none or three octets.
-        let room = if octets - text.len() - 2 == room + 2 {
-            room - 1
-        } else {
-            room
+    while octets > text.len() {
+        let left = octets - text.len();
+        // A line has one letter at least, and the last one leaves nothing.
+        let room = match left - left.min(LINE + 2) {
+            1 | 2 => LINE - 2,
+            _ => left.saturating_sub(2).min(LINE),
         };
-        text.extend(letters.by_ref().take(room.max(1)));
+        text.extend(letters.by_ref().take(room));
         text.push_str("\r\n");
     }
     text

@@ -16,6 +16,7 @@ const SCENARIO_FOLDERS: [&str; 12] = [
     "nodes",
     "policies",
     "proxy",
+    "mail",
     "regressions",
     "studies",
 ];

@@ -29,8 +29,8 @@ const PIECE_OCTETS: usize = HEADER_OCTETS_MAX;
 const PIECES_MAX: u32 = 4;
 /// Octets of replies that may wait for a client that doesn't read them.
 const REPLIES_OCTETS_MAX: usize = 64 * 1024;
-/// How long a client may be silent (RFC 5321 section 4.5.3.2.7), and how long one that is done has to
-/// take its last reply.
+/// How long a client may be silent (RFC 5321 section 4.5.3.2.7), and how long one that is done has
+/// to take its last reply.
 const SILENT: Duration = Duration::from_secs(300);
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// How long another switch may be silent: its connection stays open for what may come.
@@ -117,10 +117,7 @@ impl Arrivals {
                 guest.with_rules(queue, |session, rules| session.take(octets, rules));
             }
             StreamEvent::Writable(octets) => guest.writable += u64::from(octets),
-            StreamEvent::Fin => {
-                guest.ended = true;
-                guest.session.close("421 4.4.2 you have gone");
-            }
+            StreamEvent::Fin => guest.ended = true,
             StreamEvent::Reset(_) => {
                 guest.drop_arrival(asks);
                 self.guests.remove(&n);
@@ -237,8 +234,15 @@ impl Arrivals {
         let Some(guest) = self.guests.get_mut(&n) else {
             return;
         };
-        while let Some(event) = guest.session.poll() {
-            guest.take(now, n, event, queue, asks);
+        loop {
+            while let Some(event) = guest.session.poll() {
+                guest.take(now, n, event, queue, asks);
+            }
+            // Who says no more may still wait for the answer to what it has said.
+            if !guest.ended || guest.closing || guest.session.waits() {
+                break;
+            }
+            guest.session.close("421 4.4.2 you have gone");
         }
         guest.out.extend(guest.session.take_replies());
         let room = usize::try_from(guest.writable).unwrap_or(usize::MAX);
@@ -337,7 +341,7 @@ fn refuses(queue: &Queue, address: &str) -> Option<&'static str> {
 fn determine(listener: &ListenSettings, parameter: Option<i8>, header: &Header) -> (i8, bool) {
     let said = parameter.or(header.tunnelled);
     let guessed = header.mmhs.or(header.common).unwrap_or(listener.default);
-    let wire = said.unwrap_or(guessed.wire());
+    let wire = said.unwrap_or_else(|| guessed.wire());
     let most = if listener.trusts {
         i8::MAX
     } else {
@@ -427,12 +431,9 @@ impl Guest {
             // RFC 6710 section 4.1: the priority asked for, be it by saying nothing, was changed.
             format!("250 2.3.6 {wire} is the new priority assigned to the message, {id} stored")
         };
-        let message = arrival.message(
-            wire,
-            said,
-            self.trace(now, id, wire, queue),
-            queue.now_s(now),
-        );
+        let trace = self.trace(now, id, wire, queue);
+        let mut message = arrival.message(wire, said, trace);
+        (message.token, message.accepted_s) = (queue.token(), queue.now_s(now));
         let rest = core::mem::take(&mut arrival.rest);
         let batch = Queue::batch(id, rest, &message);
         let taken = Taken { id, message, reply };
@@ -465,25 +466,24 @@ impl Arrival {
             .get_or_insert_with(|| header::parse(&rest[..rest.len().min(HEADER_OCTETS_MAX)]))
     }
 
-    fn message(&mut self, wire: i8, said: bool, trace: String, accepted_s: u64) -> Message {
+    fn message(&mut self, wire: i8, said: bool, trace: String) -> Message {
         let recipients = self.recipients.drain(..).map(|it| Recipient {
             address: it.address,
             notify: it.notify,
             orcpt: it.orcpt,
         });
         Message {
-            accepted_s,
             wire,
             said,
             eight_bit: self.mail.eight_bit,
             octets: self.octets,
-            held: false,
             sender: core::mem::take(&mut self.mail.sender),
             headers_only: self.mail.headers_only,
             envid: self.mail.envid.take(),
             trace,
             tunnels: self.header.take().map(|it| it.tunnels).unwrap_or_default(),
             recipients: recipients.collect(),
+            ..Message::default()
         }
     }
 }

@@ -31,8 +31,8 @@ const HELD_OCTETS_MIN: u32 = 4096;
 /// more than the rest of one.
 const PIECE: Duration = Duration::from_secs(2);
 const PIECE_OCTETS: core::ops::RangeInclusive<u64> = 1024..=65_536;
-/// How long a hop may take for a reply (RFC 5321 section 4.5.3.2.6 has ten minutes for the last), and
-/// for a connection that lower lanes wait for.
+/// How long a hop may take for a reply (RFC 5321 section 4.5.3.2.6 has ten minutes for the last),
+/// and for a connection that lower lanes wait for.
 const REPLY: Duration = Duration::from_secs(600);
 const CONNECT: Duration = Duration::from_secs(20);
 /// Pauses behind a connection that came to nothing: the first, and the longest. A link that comes
@@ -321,19 +321,30 @@ impl Lanes {
         (self.soonest, self.looked) = (None, now);
         for hop in 0..self.links.len() {
             let Some(link) = self.link(hop) else { continue };
-            let mut higher = false;
+            // Higher lanes have something to send; one of them has no connection for it yet, which
+            // then has the line for itself.
+            let (mut higher, mut opening) = (false, false);
             for precedence in Precedence::ALL.into_iter().rev() {
                 let id = (hop, precedence);
                 self.give_up_silent(now, id, link, queue, asks);
-                self.connect(now, id, link, higher, queue, asks);
+                if !opening {
+                    self.connect(now, id, link, queue, asks);
+                }
                 if !higher {
                     self.begin(id, queue);
                 }
                 self.go_on(id, link, higher, queue, asks);
                 self.drain(id, asks);
-                higher |= self.has_work(now, id, queue);
+                let works = self.has_work(now, id, queue);
+                higher |= works;
+                opening |= works && !self.is_ready(id);
             }
         }
+    }
+
+    fn is_ready(&self, id: LaneId) -> bool {
+        let line = self.lanes.get(&id).and_then(|it| it.line.as_ref());
+        line.is_some_and(|it| it.ready)
     }
 
     /// Whether lower lanes wait for this one: it has something to send, and a connection, or soon.
@@ -385,15 +396,7 @@ impl Lanes {
         }
     }
 
-    fn connect(
-        &mut self,
-        now: Instant,
-        id: LaneId,
-        link: Link,
-        higher: bool,
-        queue: &Queue,
-        asks: &mut Asks,
-    ) {
+    fn connect(&mut self, now: Instant, id: LaneId, link: Link, queue: &Queue, asks: &mut Asks) {
         let (hop, precedence) = id;
         let settings = queue.settings.lanes[precedence.index()];
         let Some(route) = queue.settings.routes.get(hop) else {
@@ -404,7 +407,7 @@ impl Lanes {
         };
         let waits = queue.first(Way::Hop(hop), precedence).is_some();
         let paused = lane.again.is_some_and(|at| now < at);
-        if paused || higher || !(waits || is_permanent(id, queue)) || !queue.is_whole() {
+        if paused || !(waits || is_permanent(id, queue)) || !queue.is_whole() {
             return;
         }
         self.next += 1;

@@ -118,13 +118,15 @@ impl Mailboxes {
 }
 
 impl Delivery {
-    /// Writes the file of the next recipient. Its name is the message's, so that one that was written
-    /// before a crash isn't written twice. Lines end as files have it.
+    /// Writes the file of the next recipient. Its name is the message's, so that one that was
+    /// written before a crash isn't written twice. Lines end as files have it.
     fn write(&mut self, queue: &Queue, asks: &mut Asks) {
         let Some(recipient) = self.recipients.get(self.outcomes.len()) else {
             return;
         };
-        let accepted_s = queue.message(self.id).map_or(0, |it| it.accepted_s);
+        let Some(message) = queue.message(self.id) else {
+            return;
+        };
         let address = recipient.address.to_ascii_lowercase();
         let crs = self.octets.windows(2).filter(|it| *it == b"\r\n").count();
         let mut octets = Vec::with_capacity(self.octets.len() - crs);
@@ -136,7 +138,10 @@ impl Delivery {
         }
         let work = Work::Deliver {
             folder: format!("{}/{address}", queue.settings.maildir),
-            name: format!("{accepted_s}.M{}.{}", self.id, queue.settings.name),
+            name: format!(
+                "{}.M{}T{:016x}.{}",
+                message.accepted_s, self.id, message.token, queue.settings.name
+            ),
             octets,
         };
         asks.work(work, Pending::Copy);

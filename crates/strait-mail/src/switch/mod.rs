@@ -105,13 +105,14 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch whose things are this owner's, and what storage holds of it.
-    pub fn new(owner: Owner, settings: Settings, stored: &[(Vec<u8>, u64)]) -> Self {
+    /// A switch whose things are this owner's, with a seed that no other start has, and what
+    /// storage holds of it.
+    pub fn new(owner: Owner, settings: Settings, seed: u64, stored: &[(Vec<u8>, u64)]) -> Self {
         let mut asks = Asks::new(owner);
         let mut arrivals = Arrivals::default();
         arrivals.listen(&settings, &mut asks);
         let lanes = Lanes::new(&settings);
-        let mut queue = Queue::new(settings);
+        let mut queue = Queue::new(settings, seed);
         queue.restore(stored, &mut asks);
         Self {
             asks,

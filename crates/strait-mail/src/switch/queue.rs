@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use strait_core::chance::Stream as Chance;
 use strait_core::mail::{MailEntry, MailOrder, MailState};
 use strait_core::node::{StoreError, StoreOp};
 use strait_core::stats::MailStats;
@@ -68,7 +69,10 @@ pub(super) struct Queue {
     ready: BTreeMap<(Way, Precedence), BTreeSet<u64>>,
     later: BTreeSet<(Instant, Way, u64)>,
     expiries: BTreeSet<(Instant, u64)>,
+    /// The same by message.
+    expires: BTreeMap<u64, Instant>,
     next: u64,
+    tokens: Chance,
     /// A moment and the calendar's seconds then.
     calendar: Option<(Instant, u64)>,
     /// Envelopes that are to be read yet, and how many are being read.
@@ -94,7 +98,7 @@ fn number(key: &[u8], kind: &[u8]) -> Option<u64> {
 }
 
 impl Queue {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(super) fn new(settings: Settings, seed: u64) -> Self {
         Self {
             settings,
             stats: MailStats::default(),
@@ -103,7 +107,9 @@ impl Queue {
             ready: BTreeMap::new(),
             later: BTreeSet::new(),
             expiries: BTreeSet::new(),
+            expires: BTreeMap::new(),
             next: 1,
+            tokens: Chance::new(seed, "mail.tokens"),
             calendar: None,
             unread: VecDeque::new(),
             loads: 0,
@@ -130,6 +136,11 @@ impl Queue {
         id
     }
 
+    /// A number that no other message has, be it of an earlier start.
+    pub(super) fn token(&mut self) -> u64 {
+        self.tokens.draw()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         let all = self.messages.len() + self.unread.len() + self.loads;
         all >= self.settings.messages_max
@@ -150,7 +161,6 @@ impl Queue {
         let first = self.calendar.replace((now, unix_s)).is_none();
         if first {
             let ids: Vec<u64> = self.messages.keys().copied().collect();
-            self.expiries.clear();
             ids.into_iter().for_each(|id| self.plan_expiry(now, id));
         }
     }
@@ -167,11 +177,19 @@ impl Queue {
 
     fn plan_expiry(&mut self, now: Instant, id: u64) {
         if let Some(message) = self.messages.get(&id) {
-            let left = message
-                .precedence()
-                .expiry()
-                .saturating_sub(self.age(now, message));
-            self.expiries.insert((now + left, id));
+            let whole = message.precedence().expiry();
+            let left = whole.saturating_sub(self.age(now, message));
+            self.expire_at(id, Some(now + left));
+        }
+    }
+
+    fn expire_at(&mut self, id: u64, at: Option<Instant>) {
+        if let Some(was) = self.expires.remove(&id) {
+            self.expiries.remove(&(was, id));
+        }
+        if let Some(at) = at {
+            self.expires.insert(id, at);
+            self.expiries.insert((at, id));
         }
     }
 
@@ -395,7 +413,8 @@ impl Queue {
         let precedence = self
             .messages
             .get(&id)
-            .map_or_else(Default::default, Message::precedence);
+            .map(Message::precedence)
+            .unwrap_or_default();
         let Some(job) = self.jobs.get_mut(&(way, id)) else {
             return;
         };
@@ -427,7 +446,8 @@ impl Queue {
         }
         let id = self.number();
         let now_s = self.now_s(now);
-        let (message, text) = report(&self.settings.name, id, now_s, action, about, told);
+        let (mut message, text) = report(&self.settings.name, id, now_s, action, about, told);
+        message.token = self.token();
         self.stats.reports += 1;
         change.ids.push(id);
         change.texts.push(StoreOp::Put(text_key(id), text));
@@ -463,8 +483,10 @@ impl Queue {
         if let Some(message) = self.messages.remove(&id) {
             self.stats.waiting[message.precedence().index()] -= 1;
         }
-        self.expiries.retain(|(_, of)| *of != id);
-        self.jobs.retain(|(_, of), _| *of != id);
+        self.expire_at(id, None);
+        for way in self.ways(id) {
+            self.jobs.remove(&(way, id));
+        }
     }
 
     /// An envelope and its text's last octets, to be stored as one.
@@ -506,7 +528,7 @@ impl Queue {
             self.be_ready(way, id);
         }
         while let Some((_, id)) = self.expiries.first().copied().filter(|it| it.0 <= now) {
-            self.expiries.pop_first();
+            self.expire_at(id, None);
             self.expire(now, id, asks);
         }
     }
@@ -530,10 +552,8 @@ impl Queue {
         let Some(message) = self.messages.get(&id) else {
             return;
         };
-        let busy = self.jobs.iter().any(|((_, of), job)| *of == id && job.busy);
-        if busy || message.held {
-            self.expiries.insert((now + Duration::from_secs(60), id));
-            return;
+        if message.held || self.is_busy(id) {
+            return self.expire_at(id, Some(now + Duration::from_secs(60)));
         }
         let ways: Vec<Way> = self.ways(id);
         for way in ways {
@@ -550,9 +570,18 @@ impl Queue {
         self.later.retain(|(_, _, of)| *of != id);
     }
 
+    /// The ways by which a message is still to go.
     fn ways(&self, id: u64) -> Vec<Way> {
-        let ways = self.jobs.keys().filter(|(_, of)| *of == id);
-        ways.map(|(way, _)| *way).collect()
+        let hops = (0..self.settings.routes.len()).map(Way::Hop);
+        let all = core::iter::once(Way::Mailbox).chain(hops);
+        all.filter(|way| self.jobs.contains_key(&(*way, id)))
+            .collect()
+    }
+
+    fn is_busy(&self, id: u64) -> bool {
+        let ways = self.ways(id);
+        ways.iter()
+            .any(|way| self.jobs.get(&(*way, id)).is_some_and(|job| job.busy))
     }
 
     /// An operator's order.
@@ -572,7 +601,7 @@ impl Queue {
                 self.jobs.retain(|key, job| *key != (way, id) || job.busy);
             }
             self.later.retain(|(_, _, of)| *of != id);
-        } else if !self.jobs.iter().any(|((_, of), job)| *of == id && job.busy) {
+        } else if !self.is_busy(id) {
             self.queue(now, id, asks);
         }
         let ids = alloc::vec![id];

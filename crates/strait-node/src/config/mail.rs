@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use strait_core::units::Octets;
@@ -160,16 +160,12 @@ impl MailConfig {
     /// What a switch is told.
     pub(crate) fn settings(&self, node: &NodeConfig) -> Settings {
         let lanes = self.lanes();
-        let own = [
-            IpAddr::from([127, 0, 0, 0]),
-            "::1".parse().unwrap_or(IpAddr::from([0; 4])),
-        ];
-        let [v4, v6] = own.map(|address| Prefix {
-            address,
-            length: if address.is_ipv4() { 8 } else { 128 },
-        });
+        let local = |address: IpAddr, length| Prefix { address, length };
         let clients = if self.clients.is_empty() {
-            alloc::vec![v4, v6]
+            alloc::vec![
+                local(Ipv4Addr::LOCALHOST.into(), 8),
+                local(Ipv6Addr::LOCALHOST.into(), 128),
+            ]
         } else {
             self.clients.clone()
         };

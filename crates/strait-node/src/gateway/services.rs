@@ -129,7 +129,7 @@ impl Services {
                 .map(|dns| Box::new(Dns::new(DNS, dns, config, seed, stored))),
             mail: config.mail().map(|mail| {
                 Box::new(Mail {
-                    switch: Switch::new(MAIL, mail.settings(config), stored),
+                    switch: Switch::new(MAIL, mail.settings(config), seed, stored),
                     carriages: config.ports.iter().map(Carriage::of).collect(),
                 })
             }),

@@ -145,3 +145,8 @@ impl World {
             .for_each(|node| node.check());
     }
 }
+
+/// What was put into a node's mailboxes, and when.
+pub(crate) fn delivered(world: &World, node: NodeIndex) -> &[(Instant, Vec<u8>)] {
+    world.slots[node.0].workshop.delivered()
+}

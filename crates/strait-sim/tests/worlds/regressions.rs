@@ -1,10 +1,12 @@
 //! Scenarios that once showed a bug. Each says in its file what was wrong.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use strait_core::Instant;
 use strait_scenario::{Loaded, Scenario, World};
 use strait_sim::{Options, build, check, run_once, run_scenario};
+use strait_wire::ip::{PacketInfo, protocol};
 use strait_wire::pcapng::{Block, Reader};
 
 fn load(name: &str) -> Loaded {
@@ -160,6 +162,43 @@ fn names_cross_once_however_slow_the_link_is() {
     holds("dns/crossings.toml");
     holds("dns/hf-300.toml");
     holds("dns/hf-75.toml");
+}
+
+#[test]
+fn mail_goes_by_precedence_and_outlives_a_link_and_a_switch() {
+    holds("mail/flash.toml");
+    holds("mail/cut.toml");
+}
+
+/// From the first SYN on, in both directions: what a lane's port is, is its code point.
+#[test]
+fn each_lane_of_mail_has_its_code_point() {
+    let run = run_once(&load("mail/flash.toml"), Scenario::BASE, 1, true).unwrap();
+    let lanes = [(5000, 0), (5001, 18), (5002, 16), (5003, 24), (5004, 32)];
+    let mut seen = BTreeMap::new();
+    let all = run
+        .captures
+        .iter()
+        .filter(|(file, _)| file.contains("kernel"));
+    for (_, octets) in all {
+        for block in Reader::new(octets).map(|block| block.unwrap()) {
+            let Block::Packet(packet) = block else {
+                continue;
+            };
+            let Ok(info) = PacketInfo::parse(packet.bytes) else {
+                continue;
+            };
+            let Some((from, to)) = info.ports.filter(|_| info.protocol == protocol::TCP) else {
+                continue;
+            };
+            let of = |port: u16| lanes.iter().find(|(lane, _)| *lane == port);
+            for (lane, dscp) in of(from).into_iter().chain(of(to)) {
+                assert_eq!(info.dscp, *dscp, "lane {lane}");
+                *seen.entry((*lane, *lane == from)).or_insert(0) += 1;
+            }
+        }
+    }
+    assert_eq!(seen.len(), 2 * lanes.len(), "{seen:?}");
 }
 
 #[test]

@@ -36,7 +36,8 @@ pub struct TrafficKeys {
     /// IP version.
     #[serde(default)]
     pub family: Family,
-    /// Code point of its packets, in both directions.
+    /// Code point of its packets, in both directions. mail: that of the lane whose precedence the
+    /// message asks for; it asks for none without.
     #[serde(default)]
     pub dscp: Dscp,
     /// voice, udp, ping: octets of payload in each packet (of voice, after the RTP header).
@@ -119,9 +120,6 @@ pub struct TrafficKeys {
     /// of its message. Those that aren't here are read from their files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub captures: BTreeMap<String, Vec<(u64, u32)>>,
-    /// mail: the value of MT-PRIORITY, from -9 to 9 (Flash is 4); it says none if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mt_priority: Option<i8>,
     /// echo with `octets`: the connection has TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<CallerTls>,
@@ -171,7 +169,6 @@ impl TrafficKeys {
             script: None,
             script_text: None,
             captures: BTreeMap::new(),
-            mt_priority: None,
             tls: None,
         }
     }
@@ -293,13 +290,20 @@ impl TrafficKeys {
         }
     }
 
+    /// A precedence is told by its lane's usual code point, as MT-PRIORITY.
     fn mail(&self) -> Result<Traffic, KeyError> {
-        if self.mt_priority.is_some_and(|it| !(-9..=9).contains(&it)) {
-            return Err(self.bounds("mt_priority", "from -9 to 9"));
-        }
+        let priority = match self.dscp.number() {
+            0 => None,
+            1 => Some(-4),
+            18 => Some(0),
+            16 => Some(2),
+            24 => Some(4),
+            32 => Some(6),
+            _ => return Err(self.bounds("dscp", "`LE`, `AF21`, `CS2`, `CS3` or `CS4`")),
+        };
         Ok(Traffic::Mail {
             octets: self.octets.ok_or_else(|| self.missing("octets"))?.0,
-            priority: self.mt_priority,
+            priority,
             options: self.tcp_options(true)?,
         })
     }
@@ -336,7 +340,7 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 27] {
+    fn particular(&self) -> [KindKey<Kind>; 26] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mail, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo, Mail];
@@ -375,7 +379,6 @@ impl TrafficKeys {
             KindKey::new("script", self.script.is_some(), &[Mgen]),
             KindKey::new("script_text", self.script_text.is_some(), &[Mgen]),
             KindKey::new("captures", !self.captures.is_empty(), &[Mgen]),
-            KindKey::new("mt_priority", self.mt_priority.is_some(), &[Mail]),
             KindKey::new("tls", self.tls.is_some(), &[Echo]),
         ]
     }
