@@ -18,7 +18,7 @@ mod dns;
 mod hf;
 mod proxy;
 
-pub use self::dns::{DnsStats, FreshStats, ResolverStats};
+pub use self::dns::{DnsStats, FreshStats, OwnAnswerStats, ResolverStats};
 pub use self::hf::{
     AccessStats, ClientStats, HfClientStats, HfCounts, HfLink, HfPeer, HfRate, HfStats, PRIORITIES,
 };

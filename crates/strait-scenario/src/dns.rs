@@ -6,15 +6,15 @@ use strait_traffic::{DNS_PORT, Family, Traffic, TrafficConfig};
 
 use crate::Loaded;
 
-/// A traffic as its host makes it: look-ups ask the gateway that the host is behind, if that has a
-/// DNS proxy in this variant, at its first address in the traffic's family outside its own machine.
+/// A traffic as its host makes it: names are asked of the gateway that the host is behind, if that has
+/// a DNS proxy in this variant, at its first address in the traffic's family outside its own machine.
 pub fn with_resolver<'a>(
     loaded: &Loaded,
     variant: &str,
     config: &'a TrafficConfig,
 ) -> Cow<'a, TrafficConfig> {
     let mut config = Cow::Borrowed(config);
-    if !matches!(config.what, Traffic::Dns { .. }) {
+    if !matches!(config.what, Traffic::Dns { .. }) && config.named != Some(true) {
         return config;
     }
     let mut hosts = loaded.scenario.hosts.iter();
@@ -28,8 +28,12 @@ pub fn with_resolver<'a>(
     let addresses = dns.into_iter().flat_map(|dns| &dns.listen);
     let mut addresses = addresses.filter(|it| it.port() == DNS_PORT && it.is_ipv4() == ipv4);
     let address = addresses.find(|it| !it.ip().is_loopback());
-    if let (Some(address), Traffic::Dns { manner, .. }) = (address, &mut config.to_mut().what) {
-        manner.resolver = Some(address.ip());
+    if let Some(address) = address {
+        let config = config.to_mut();
+        config.resolver = Some(address.ip());
+        if let Traffic::Dns { manner, .. } = &mut config.what {
+            manner.resolver = Some(address.ip());
+        }
     }
     config
 }

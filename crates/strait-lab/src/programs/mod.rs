@@ -7,6 +7,7 @@ mod dig;
 mod echo;
 mod esp;
 mod measured;
+mod named;
 mod page;
 mod pairs;
 mod ping;

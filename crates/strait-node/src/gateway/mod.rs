@@ -37,7 +37,7 @@ use strait_core::{
     DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room, TxMeta, Wake,
     WakeReason, Want,
 };
-use strait_qos::Policy;
+use strait_qos::{Policy, Verdict};
 use strait_wire::ip::{self, Chatter, IcmpError, Unreachable, protocol};
 
 #[cfg(test)]
@@ -55,7 +55,9 @@ use self::port_set::PortSet;
 use self::services::{Around, Services};
 use self::settling::Settling;
 use crate::answers::Answers;
-use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, Plug, PortConfig, Routing};
+use crate::config::{
+    DnsConfig, HostConfig, HostKind, InvalidConfig, NodeConfig, Plug, PortConfig, Routing,
+};
 use crate::route::{Hop, Routes, is_of_the_link};
 
 /// The first host side as a way: where goes what came by a link and has no route.
@@ -202,7 +204,7 @@ impl Gateway {
             tickets: stores.len() as u64,
             stores,
             services: Services::new(config, seed, stored),
-            leads: Leads::new(sides),
+            leads: Leads::new(sides, config.dns().and_then(DnsConfig::ahead_here)),
         })
     }
 
@@ -258,6 +260,18 @@ impl Gateway {
         let Some(packet) = services.take(now, packet, from, &mut around) else {
             return;
         };
+        self.take_served(now, packet, (chatter, from), verdict);
+    }
+
+    /// Takes a packet that is for no service.
+    fn take_served(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        (chatter, from): (Option<Chatter>, Hop),
+        verdict: Verdict,
+    ) {
+        let (services, around) = self.services();
         if services.refuses(&packet, from, &around) {
             // Systems tell a program of this error at once (ECONNREFUSED), and not of others.
             let error = IcmpError::Unreachable(Unreachable::Port);
@@ -315,6 +329,25 @@ impl Gateway {
         self.send(now, packet, hop, from);
     }
 
+    /// Takes packets that waited until it was known for whom they are.
+    fn take_translated(&mut self, now: Instant) {
+        while let Some((bytes, from)) = self.services.poll_translated() {
+            let Ok(mut packet) = self.ledger.admit(now, bytes, Origin::Own) else {
+                continue;
+            };
+            let ingress = self.ports[from.port.index()].queue.ingress;
+            let verdict = self.policy.classify_from(packet.info(), ingress);
+            packet.class = verdict.class;
+            self.take_served(now, packet, (None, from), verdict);
+        }
+    }
+
+    /// The link that leads to another gateway, if one does.
+    fn link_to(&self, gateway: IpAddr) -> Option<Hop> {
+        let hop = self.routes.lookup(gateway).or(self.default);
+        hop.filter(|hop| !self.is_host(*hop))
+    }
+
     /// Where a packet goes. What came by a link and has no route of its own is for the first host
     /// side; nothing goes back to where it came from, or to a host side that isn't there: it would
     /// wait for ever, and hold up all that neighbours send.
@@ -328,7 +361,10 @@ impl Gateway {
             .flatten();
         let hop = match own {
             Some((_, side)) => Some(host_side(*side)),
-            None => self.routes.lookup_often(dst).or(unrouted),
+            None => match self.services.gateway_of(dst) {
+                Some(gateway) => gateway.and_then(|it| self.link_to(it)),
+                None => self.routes.lookup_often(dst).or(unrouted),
+            },
         };
         let is_there =
             |hop: &Hop| !self.is_host(*hop) || self.ports[hop.port.index()].queue.is_up();
@@ -678,6 +714,7 @@ impl Node for Gateway {
         self.settle_links(now);
         let (services, around) = self.services();
         services.settle(now, around);
+        self.take_translated(now);
         if self.leads.wake().is_some_and(|at| at <= now) {
             self.look_for_ways(now);
         }
