@@ -6,7 +6,8 @@
 Three network namespaces: a client, a gateway, and behind the link another gateway with a resolver
 (unbound), which knows every name in hf.example and a signed zone. Told is what each program made of
 it. Programs that aren't installed are left out: dig, delv, unbound, dnsperf, ldns-signzone, musl-gcc,
-chromium.
+chromium. systemd-resolved is tried from a folder into which its packages are unpacked, and which
+RESOLVED names: `dpkg -x` of systemd-resolved and libsystemd-shared, nothing is installed.
 """
 
 import json
@@ -195,6 +196,27 @@ forward-zone:
         yield f"unbound validating, {host} {kind}", f"{flags}, {took_s:.1f} s"
 
 
+def resolved(ground):
+    """systemd-resolved, in mounts of its own."""
+    folder = os.environ.get("RESOLVED")
+    if not folder:
+        return
+    script = ground.file("resolved", f"""mount -t tmpfs none /run
+mkdir /run/systemd
+mount -t tmpfs none /etc/systemd
+printf '[Resolve]\\nDNS=10.1.0.1\\nDomains=~.\\nLLMNR=no\\nMulticastDNS=no\\n' > /etc/systemd/resolved.conf
+export LD_LIBRARY_PATH={folder}/usr/lib/x86_64-linux-gnu/systemd
+exec {folder}/lib/systemd/systemd-resolved
+""")
+    ground.start("d-c", ["unshare", "-m", "sh", script])
+    time.sleep(3)
+    times = []
+    for _ in range(2):
+        said, took_s = ground.client("dig +tries=2 +time=10 +short @127.0.0.53 n4.hf.example")
+        times.append(f"{took_s:.2f} s" if "10.5.0.2" in said else f"failed: {said.strip()}")
+    yield "systemd-resolved", f"{times[0]}, again {times[1]}"
+
+
 def rates(ground):
     """Names that are known, and a flood of names by chance."""
     if not shutil.which("dnsperf"):
@@ -227,7 +249,7 @@ def browser(ground):
 def main():
     ground = Ground(os.path.abspath(sys.argv[1]))
     try:
-        for part in look_ups, signatures, rates, browser:
+        for part in look_ups, signatures, resolved, rates, browser:
             for name, result in part(ground):
                 print(f"{name:34} {result}", flush=True)
         said = sh(f"{ground.strait} dns {ground.folder}/1.sock").splitlines()
