@@ -123,8 +123,8 @@ impl Crossing {
         frame.to_vec()
     }
 
-    /// Takes a part of its answer; the whole one when all are there. Where a resolver is asked anew,
-    /// there may be others.
+    /// Takes a part of its answer; the whole one when all are there. Of another answer there may be
+    /// fewer.
     pub(crate) fn join(&mut self, at: u8, of: u8, octets: Vec<u8>) -> Option<Vec<u8>> {
         self.parts.retain(|other, _| *other < of);
         self.parts.insert(at, octets);

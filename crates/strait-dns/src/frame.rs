@@ -16,9 +16,9 @@
 //! question.
 //!
 //! Frames without any type have no id: what is kept fresh, by A and U, as a sum (4 octets); what is
-//! taken to be, by U (pairs of id and end of its sum); what isn't any more (ids, from both); by A and
-//! V, addresses by which names go that the side of the resolvers doesn't know; and, by A, V and U,
-//! a part of an answer that is too long for a datagram: id, its place, how many there are.
+//! taken to be, by U (pairs of id and end of its sum); what isn't any more (ids, from both); by A
+//! and V, addresses by which names go that the side of the resolvers doesn't know; and, by A, V
+//! and U, a part of an answer that is too long for a datagram: id, its place, how many there are.
 
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;

@@ -10,8 +10,8 @@
 //! **Stale** answers (RFC 8767) are told at once where the link can't bring a fresh one in the time
 //! that clients wait gladly.
 //!
-//! **Ahead** of answers, where that is wanted, names have addresses of a reserved range at once: the
-//! question that crosses says which, and the far side knows what is meant by them.
+//! **Ahead** of answers, where that is wanted, names have addresses of a reserved range at once:
+//! the question that crosses says which, and the far side knows what is meant by them.
 //!
 //! **Shares**: questions take a quarter of the line at most, and of many clients those with the
 //! fewest questions on their way go first.

@@ -8,8 +8,8 @@
 //! +---------+---------+---------+------+---------------------+------+
 //! ```
 //!
-//! Came: in seconds since 1970, 0 where the time wasn't known. Care has a bit for an address ahead of
-//! its answer: the body has that.
+//! Came: in seconds since 1970, 0 where the time wasn't known. Care has a bit for an address ahead
+//! of its answer: the body has that.
 
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;

@@ -426,8 +426,8 @@ impl NodeConfig {
         self.dns.as_ref().filter(|dns| dns.enabled)
     }
 
-    /// Where the host's rules bring clients to the TCP proxy from: all that partners are responsible
-    /// for, and addresses that stand for names. Nothing without a proxy.
+    /// What the host's rules bring to the TCP proxy: all that partners are responsible for, and
+    /// addresses that stand for names. Nothing without a proxy.
     pub fn proxied(&self) -> Vec<Prefix> {
         let Some(proxy) = self.proxy() else {
             return Vec::new();

@@ -606,7 +606,6 @@ impl Built {
             }
         }
         let switch = self.world.add_router(&name, switch);
-        self.world.set_without_classes(switch);
         let port = |number: usize| Attach {
             node: switch,
             port: PortId(number as u8),

@@ -29,7 +29,7 @@ pub use self::keys::TrafficKeys;
 pub struct TrafficConfig {
     /// What it is, with what only this kind has.
     pub what: Traffic,
-    /// Who is asked for the other host's name, if that is looked up; that host if not said.
+    /// Who is asked for the other host's name, if that is looked up before anything is sent.
     pub resolver: Option<IpAddr>,
     keys: TrafficKeys,
 }
@@ -479,8 +479,6 @@ mod tests {
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));
         assert!(text("kind = \"dns\"\nendpoint = \"linux-cubic\"").contains("`musl`"));
         assert!(text("kind = \"dns\"\nobjects = 0").contains("`objects`"));
-        assert!(text("kind = \"ping\"\nnamed = true").contains("`named`"));
-        assert!(text("kind = \"dns\"\nnamed = true").contains("`named`"));
         assert!(text("kind = \"dns\"\nendpoint = \"linux-mx\"").contains("`-aaaa`"));
         assert!(read("kind = \"dns\"\nendpoint = \"windows\"\nobjects = 4").is_ok());
         assert!(read("kind = \"fax\"").is_err());

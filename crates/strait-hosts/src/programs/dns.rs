@@ -38,8 +38,8 @@ fn write_name(name: &str, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// The answer to a question; nothing to what is none. Names have nothing but an IPv4 address: in the
-/// hosts' zone `own`.
+/// The answer to a question; nothing to what is none. Names have nothing but an IPv4 address: in
+/// the hosts' zone `own`.
 fn answer(question: &[u8], own: [u8; 4], out: &mut Vec<u8>) -> bool {
     let Some((header, asked)) = question.split_first_chunk::<HEADER_OCTETS>() else {
         return false;

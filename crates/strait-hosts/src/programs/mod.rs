@@ -255,15 +255,14 @@ impl Job<'_> {
     /// it, beside other names. Whether it has its ports.
     fn install(&mut self, app: impl Aim + 'static, bind: impl FnOnce(&mut Stack) -> bool) -> bool {
         let mut bound = true;
-        if self.config.named != Some(true) {
+        let Some(asked) = self.config.resolver else {
             self.from.install(|stack| {
                 bound = bind(stack);
                 app
             });
             return bound;
-        }
+        };
         let server = SocketAddr::new(self.ends.1.ip(), DNS_PORT);
-        let asked = self.config.resolver.unwrap_or(server.ip());
         let (ip, port) = (self.ends.0.ip(), self.ends.0.port() + NAME_PORT);
         let named = Named {
             app,

@@ -23,7 +23,7 @@ impl HostNames {
     /// Starts it, unless one is there already.
     pub(crate) fn start(&mut self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
         let host = flow.host(stage, 1);
-        if flow.config.named != Some(true) || is_bound(host, false, DNS_PORT)? {
+        if flow.config.resolver.is_none() || is_bound(host, false, DNS_PORT)? {
             return Ok(());
         }
         require("dig", "bind9-dnsutils")?;
@@ -56,11 +56,9 @@ impl HostNames {
 
 /// Who is asked for the other host's name, and that; nothing where it isn't looked up.
 pub(crate) fn asked(flow: &Flow) -> Option<(String, String)> {
-    let named = flow.config.named == Some(true);
-    let resolver = flow.config.resolver.unwrap_or_else(|| flow.address(1));
+    let resolver = flow.config.resolver?;
     let [from, to] = flow.ends.map(|end| end.port());
-    let name = || host_name(Ports { from, to });
-    named.then(|| (resolver.to_string(), name()))
+    Some((resolver.to_string(), host_name(Ports { from, to })))
 }
 
 /// A program that sends to the other host's address: where that has a name, to the address that is

@@ -53,7 +53,8 @@ pub struct DnsConfig {
     /// Whether partners keep names in use fresh, and tell changes alone.
     #[serde(default = "super::yes")]
     pub keep_fresh: bool,
-    /// Whether clients here have an address of `ahead_range` at once for a name that isn't known yet.
+    /// Whether clients here have an address of `ahead_range` at once for a name that isn't known
+    /// yet.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub ahead: bool,
     /// Addresses of IPv4 that stand for names, here and at partners, and are nobody's.

@@ -37,7 +37,7 @@ use strait_core::{
     DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room, TxMeta, Wake,
     WakeReason, Want,
 };
-use strait_qos::{Policy, Verdict};
+use strait_qos::Policy;
 use strait_wire::ip::{self, Chatter, IcmpError, Unreachable, protocol};
 
 #[cfg(test)]
@@ -260,18 +260,6 @@ impl Gateway {
         let Some(packet) = services.take(now, packet, from, &mut around) else {
             return;
         };
-        self.take_served(now, packet, (chatter, from), verdict);
-    }
-
-    /// Takes a packet that is for no service.
-    fn take_served(
-        &mut self,
-        now: Instant,
-        packet: Packet,
-        (chatter, from): (Option<Chatter>, Hop),
-        verdict: Verdict,
-    ) {
-        let (services, around) = self.services();
         if services.refuses(&packet, from, &around) {
             // Systems tell a program of this error at once (ECONNREFUSED), and not of others.
             let error = IcmpError::Unreachable(Unreachable::Port);
@@ -329,25 +317,6 @@ impl Gateway {
         self.send(now, packet, hop, from);
     }
 
-    /// Takes packets that waited until it was known for whom they are.
-    fn take_translated(&mut self, now: Instant) {
-        while let Some((bytes, from)) = self.services.poll_translated() {
-            let Ok(mut packet) = self.ledger.admit(now, bytes, Origin::Own) else {
-                continue;
-            };
-            let ingress = self.ports[from.port.index()].queue.ingress;
-            let verdict = self.policy.classify_from(packet.info(), ingress);
-            packet.class = verdict.class;
-            self.take_served(now, packet, (None, from), verdict);
-        }
-    }
-
-    /// The link that leads to another gateway, if one does.
-    fn link_to(&self, gateway: IpAddr) -> Option<Hop> {
-        let hop = self.routes.lookup(gateway).or(self.default);
-        hop.filter(|hop| !self.is_host(*hop))
-    }
-
     /// Where a packet goes. What came by a link and has no route of its own is for the first host
     /// side; nothing goes back to where it came from, or to a host side that isn't there: it would
     /// wait for ever, and hold up all that neighbours send.
@@ -355,14 +324,18 @@ impl Gateway {
         let dst = packet.info().dst;
         let from_host = self.is_host(from);
         let unrouted = if from_host { self.default } else { Some(HOST) };
+        // What stands for a name leads to the gateway near that.
+        let (services, around) = self.services();
+        let ahead = services.gateway_of(dst);
+        let ahead = ahead.map(|gateway| gateway.and_then(|it| around.link_to(it)));
         let is_own = |(own, side): &&(Prefix, PortId)| own.address == dst && *side != from.port;
         let own = (!from_host || self.has_several_hosts)
             .then(|| self.own.iter().find(is_own))
             .flatten();
         let hop = match own {
             Some((_, side)) => Some(host_side(*side)),
-            None => match self.services.gateway_of(dst) {
-                Some(gateway) => gateway.and_then(|it| self.link_to(it)),
+            None => match ahead {
+                Some(hop) => hop,
                 None => self.routes.lookup_often(dst).or(unrouted),
             },
         };
@@ -714,7 +687,11 @@ impl Node for Gateway {
         self.settle_links(now);
         let (services, around) = self.services();
         services.settle(now, around);
-        self.take_translated(now);
+        while let Some((bytes, from)) = self.services.poll_translated() {
+            if let Ok(packet) = self.ledger.admit(now, bytes, Origin::Own) {
+                self.take_admitted(now, packet, from);
+            }
+        }
         if self.leads.wake().is_some_and(|at| at <= now) {
             self.look_for_ways(now);
         }

@@ -393,8 +393,8 @@ impl Proxy {
         !self.asked.is_empty()
     }
 
-    /// Connects partners' clients. `is_near` says what lies at the gateway's hosts, and `meant` whom
-    /// a partner means by an address that stands for a name: who that is may be known later.
+    /// Connects partners' clients. `is_near` says what lies at the gateway's hosts, and `meant`
+    /// whom a partner means by an address that stands for a name: that may be known later.
     pub(crate) fn connect_asked(
         &mut self,
         now: Instant,

@@ -19,11 +19,7 @@ impl World {
     /// it goes by what the node leads it to.
     pub fn set_machine(&mut self, node: NodeIndex, router: NodeIndex) {
         self.slots[node.0].machine = Some(router.0);
-        self.set_without_classes(router);
-    }
-
-    /// Says that a router has no classes, like a host: what it says of them isn't a packet's.
-    pub fn set_without_classes(&mut self, router: NodeIndex) {
+        // Like a host it has no classes.
         if let Some(paths) = &mut self.fabric.paths {
             paths.set_host(router.0);
         }

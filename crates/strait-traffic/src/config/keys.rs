@@ -27,10 +27,6 @@ pub struct TrafficKeys {
     pub from: String,
     /// The other host; of an echo, the gateway with the service.
     pub to: String,
-    /// ping, udp, page, over IPv4: the host that begins looks up the other's name, and sends to the
-    /// address that it is told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub named: Option<bool>,
     /// When it begins.
     #[serde(default = "zero")]
     pub start: Time,
@@ -143,7 +139,6 @@ impl TrafficKeys {
             kind,
             from: String::new(),
             to: String::new(),
-            named: None,
             start: zero(),
             stop: None,
             family: Family::default(),
@@ -183,9 +178,6 @@ impl TrafficKeys {
         self.refuse_mixture()?;
         if self.name.is_empty() {
             return Err(self.bounds("name", "a word"));
-        }
-        if self.named == Some(true) && self.family != Family::V4 {
-            return Err(self.bounds("named", "left away without `family = 4`"));
         }
         match self.kind {
             Kind::Voice => Ok(Traffic::Voice {
@@ -328,13 +320,12 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 27] {
+    fn particular(&self) -> [KindKey<Kind>; 26] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo];
         const ENDPOINTS: &[Kind] = &[Tcp, Page, Mgen, Echo, Dns];
         [
-            KindKey::new("named", self.named.is_some(), &[Ping, Udp, Page]),
             KindKey::new("stop", self.stop.is_some(), ENDS),
             KindKey::new(
                 "payload",
