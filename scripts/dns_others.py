@@ -50,7 +50,12 @@ def carry(ends, delay_s):
         ready, _, _ = select.select(ends, [], [], wait_s)
         for end in ready:
             other = ends[1 - ends.index(end)]
-            under_way.append((time.monotonic() + delay_s, other, os.read(end, 2048)))
+            try:
+                packet = os.read(end, 2048)
+            except OSError:
+                # The namespaces have gone.
+                return
+            under_way.append((time.monotonic() + delay_s, other, packet))
         while under_way and under_way[0][0] <= time.monotonic():
             _, other, packet = under_way.pop(0)
             os.write(other, packet)
@@ -193,4 +198,5 @@ def main():
         shutil.rmtree(folder)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -26,6 +26,7 @@ pub fn dns(data: &[u8]) {
         zones: vec![vec![Name::root()]],
         rules: Vec::new(),
         watches: true,
+        ahead: Some(strait_dns::ahead::RANGE),
     };
     let resolver = SocketAddr::from(([10, 0, 0, 2], 53));
     let far = FarSettings {
@@ -34,7 +35,7 @@ pub fn dns(data: &[u8]) {
         partners: 1,
     };
     let (mut near, mut far) = (Near::new(near, 1), Far::new(far, 1));
-    near.set_calendar(Instant::ZERO, 1_800_000_000);
+    near.memory_mut().set_calendar(Instant::ZERO, 1_800_000_000);
     let client = Client {
         socket: 0,
         address: SocketAddr::from(([127, 0, 0, 1], 4000)),
@@ -66,12 +67,12 @@ pub fn dns(data: &[u8]) {
                     far.hear_resolver(now, *n, resolver, &answer);
                 }
             }
-            5 => drop(near.restore(now, piece)),
+            5 => drop(near.memory_mut().restore(now, piece)),
             6 => asked.iter().for_each(|(n, _)| far.miss(now, *n)),
             _ => {
-                let saved = near.saved(now);
+                let saved = near.memory_mut().saved(now);
                 assert!(saved::read(&mut &saved[..]).is_none_or(|it| it.is_some()));
-                near.restore(now, &saved);
+                near.memory_mut().restore(now, &saved);
             }
         }
         near.tend(now);

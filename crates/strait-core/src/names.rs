@@ -15,6 +15,8 @@ pub enum NameState {
     Kept,
     /// It has outlived its life.
     Stale,
+    /// It goes by an address of this node's own, which stands for it.
+    Ahead,
 }
 
 impl NameState {
@@ -25,6 +27,7 @@ impl NameState {
             Self::Fresh => "fresh",
             Self::Kept => "kept fresh",
             Self::Stale => "stale",
+            Self::Ahead => "ahead",
         }
     }
 }

@@ -19,7 +19,7 @@ mod hf;
 mod mail;
 mod proxy;
 
-pub use self::dns::{DnsStats, FreshStats, ResolverStats};
+pub use self::dns::{DnsStats, FreshStats, OwnAnswerStats, ResolverStats};
 pub use self::hf::{
     AccessStats, ClientStats, HfClientStats, HfCounts, HfLink, HfPeer, HfRate, HfStats, PRIORITIES,
 };

@@ -19,10 +19,12 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use hickory_proto::rr::RecordType;
 
+use crate::frame::{DATAGRAM_OCTETS, PARTS_MAX};
+
 /// Records of one name and type, at most.
 pub const RECORDS_MAX: usize = 255;
-/// Octets of all of them, at most: what a datagram between the gateways takes.
-pub const OCTETS_MAX: usize = 1200;
+/// Octets of all of them, at most: what goes between the gateways in the parts that there may be.
+pub const OCTETS_MAX: usize = (PARTS_MAX - 1) * DATAGRAM_OCTETS;
 /// The longest life in seconds: a week, as RFC 8767 section 4 has it.
 pub const LIFE_MAX_S: u32 = 604_800;
 

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 use hickory_proto::rr::{Name, RecordType};
 use strait_core::chance::Stream as Chance;
@@ -57,6 +57,8 @@ pub(crate) struct Crossing {
     /// Nobody waits for its answer any more, but it may come.
     pub(crate) given_up: bool,
     pub(crate) waiters: Vec<Waiter>,
+    /// Of an answer in parts, those that have come.
+    parts: BTreeMap<u8, Vec<u8>>,
 }
 
 /// What became of a question with time.
@@ -96,13 +98,21 @@ impl Crossing {
         }
     }
 
-    /// Its frame, if it is sent now and its answer may take so long.
-    pub(crate) fn send(&mut self, now: Instant, id: u16, patience: Duration) -> Vec<u8> {
+    /// Its frame, if it is sent now and its answer may take so long; with the address by which its
+    /// name goes ahead, if it does.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        id: u16,
+        patience: Duration,
+        ahead: Option<Ipv4Addr>,
+    ) -> Vec<u8> {
         let frame = Frame::Question {
             id,
             types: self.types,
             care: self.care,
             watch: self.watch,
+            ahead: ahead.filter(|_| !self.watch),
             name: self.name.clone(),
         };
         // Longer each time: what was expected was too little, or the link loses.
@@ -111,6 +121,20 @@ impl Crossing {
         let first = self.sent.map_or(now, |(first, _)| first);
         self.sent = Some((first, now));
         frame.to_vec()
+    }
+
+    /// Takes a part of its answer; the whole one when all are there. Of another answer there may be
+    /// fewer.
+    pub(crate) fn join(&mut self, at: u8, of: u8, octets: Vec<u8>) -> Option<Vec<u8>> {
+        self.parts.retain(|other, _| *other < of);
+        self.parts.insert(at, octets);
+        let whole = self.parts.len() == usize::from(of);
+        whole.then(|| {
+            core::mem::take(&mut self.parts)
+                .into_values()
+                .flatten()
+                .collect()
+        })
     }
 
     /// What it is, for people.
@@ -199,6 +223,15 @@ impl Crossings {
         alike.find_map(|(id, it)| Some((*id, it.joins(now, question.kind)?)))
     }
 
+    /// Has questions for a name wait no longer for others.
+    pub(crate) fn hurry(&mut self, now: Instant, name: &Name) {
+        let waiting = self
+            .all
+            .values_mut()
+            .filter(|it| it.tries == 0 && it.name == *name);
+        waiting.for_each(|it| it.due = it.due.min(now));
+    }
+
     /// Begins another, if there may be one; its number is none that is `taken`.
     pub(crate) fn open(
         &mut self,
@@ -235,6 +268,7 @@ impl Crossings {
             due: now + GATHER,
             given_up: false,
             waiters: Vec::new(),
+            parts: BTreeMap::new(),
         };
         self.all.insert(id, crossing);
         Some(id)

@@ -16,8 +16,9 @@ use strait_core::chance::Stream as Chance;
 use strait_core::stats::DnsStats;
 use strait_core::{Duration, Instant};
 
-use crate::body::{Body, OCTETS_MAX, Outcome};
-use crate::frame::{Care, Frame, Types};
+use crate::body::{Body, Outcome};
+use crate::frame::{Care, DATAGRAM_OCTETS, Frame, Types};
+use crate::meanings::{Meanings, Meant};
 use crate::message::{Ask, Judgement, cause};
 use crate::watching::Watching;
 
@@ -80,6 +81,8 @@ struct Job {
     types: Types,
     care: Care,
     watch: bool,
+    /// The address by which its name goes at the partner, until it has another.
+    ahead: Option<Ipv4Addr>,
     /// What is known so far, in the order of the types.
     bodies: BTreeMap<u16, Body>,
     /// Its answer, and when that was given.
@@ -119,6 +122,7 @@ pub struct Far {
     wishes: VecDeque<(u32, Wish)>,
     frames: VecDeque<(usize, Vec<u8>)>,
     watching: Watching,
+    meanings: Meanings,
     /// What partners are told that nobody waits for.
     quiet: VecDeque<(usize, Vec<u8>)>,
     chance: Chance,
@@ -135,6 +139,7 @@ impl Far {
         Self {
             allowances: (0..=settings.partners).map(|_| full).collect(),
             watching: Watching::new(settings.partners),
+            meanings: Meanings::default(),
             quiet: VecDeque::new(),
             settings,
             jobs: BTreeMap::new(),
@@ -160,6 +165,7 @@ impl Far {
         assert!(self.jobs.len() <= JOBS_MAX, "too many questions");
         assert!(self.open.len() <= ASKS_MAX, "too many sockets");
         assert!(self.waiting.len() <= 3 * JOBS_MAX, "too many types wait");
+        self.meanings.check();
     }
 
     /// A partner says something.
@@ -171,6 +177,7 @@ impl Far {
                 types,
                 care,
                 watch,
+                ahead,
                 name,
             }) => {
                 let job = Job {
@@ -178,6 +185,7 @@ impl Far {
                     types,
                     care,
                     watch: watch && care.is_usual(),
+                    ahead,
                     bodies: BTreeMap::new(),
                     answer: None,
                 };
@@ -215,6 +223,9 @@ impl Far {
             return;
         }
         self.stats.served += 1;
+        if let Some(address) = job.ahead {
+            self.meanings.tell(now, partner, address);
+        }
         self.begin(now, key, job);
     }
 
@@ -476,6 +487,12 @@ impl Far {
             self.jobs.remove(&id);
             return;
         }
+        if let Some(address) = job.ahead {
+            let body = job.bodies.get(&RecordType::A.into());
+            let (meant, life_s) = body.map_or((None, FAILED_S), |it| (first(it), it.life_s));
+            self.meanings
+                .settle(now, (id.partner, address), meant, life_s);
+        }
         let mut frames = answers(id.id, types, &mut job.bodies);
         if let [
             Frame::Answer {
@@ -487,7 +504,7 @@ impl Far {
             let about = (&job.name, types);
             *watched = job.watch && self.watching.add(now, place, about, bodies);
         }
-        let frames: Vec<Vec<u8>> = frames.iter().map(Frame::to_vec).collect();
+        let frames: Vec<Vec<u8>> = frames.iter().flat_map(Frame::to_datagrams).collect();
         job.answer = Some((now, frames.clone()));
         let frames = frames.into_iter().map(|frame| (id.partner, frame));
         self.frames.extend(frames);
@@ -528,6 +545,7 @@ impl Far {
                 types,
                 care: Care::default(),
                 watch: false,
+                ahead: None,
                 bodies: BTreeMap::new(),
                 answer: None,
             };
@@ -550,7 +568,22 @@ impl Far {
             let answer = job.answer.as_ref();
             answer.is_none_or(|(given, _)| now < *given + KEPT)
         });
+        for (partner, address) in self.meanings.tend(now) {
+            self.stats.own.strange += 1;
+            let frame = Frame::Strange(Vec::from([address]));
+            self.frames.push_back((partner, frame.to_vec()));
+        }
         self.keep_fresh(now);
+    }
+
+    /// Whether a partner has told of an address ahead of an answer.
+    pub fn is_told(&self, partner: usize, address: Ipv4Addr) -> bool {
+        self.meanings.is_told(partner, address)
+    }
+
+    /// What a partner means by an address ahead of an answer.
+    pub fn meant(&mut self, now: Instant, partner: usize, address: Ipv4Addr) -> Meant {
+        self.meanings.meant(now, partner, address)
     }
 
     /// When it has something to do.
@@ -561,12 +594,21 @@ impl Far {
         // What is to be asked anew waits for sockets.
         let crowded = self.open.len() >= ASKS_MAX / 2 || self.jobs.len() >= JOBS_MAX;
         let watching = self.watching.wake().filter(|_| !crowded);
-        late.chain(kept).chain(watching).min()
+        let meanings = self.meanings.wake();
+        late.chain(kept).chain(watching).chain(meanings).min()
     }
 }
 
 const fn failure(cause: u16) -> Body {
     Body::empty(Outcome::Failure(cause), FAILED_S)
+}
+
+/// The first address of an answer.
+fn first(body: &Body) -> Option<IpAddr> {
+    let known = body.outcome == Outcome::Records;
+    let record = body.records.first().filter(|_| known)?;
+    let octets = record.first_chunk::<4>()?;
+    Some(Ipv4Addr::from(*octets).into())
 }
 
 /// The answer to a question: one frame, or several if that were too long.
@@ -579,7 +621,7 @@ fn answers(id: u16, types: Types, bodies: &mut BTreeMap<u16, Body>) -> Vec<Frame
         let last = frames.last_mut().and_then(|(types, bodies)| {
             let octets: usize = bodies.iter().map(Body::octets).sum();
             let both = types.with(Types::of(kind))?;
-            (octets + body.octets() <= OCTETS_MAX).then_some((types, bodies, both))
+            (octets + body.octets() <= DATAGRAM_OCTETS).then_some((types, bodies, both))
         });
         match last {
             Some((types, bodies, both)) => {

@@ -34,6 +34,7 @@ fn question(id: u16, text: &str, types: Types) -> Vec<u8> {
         types,
         care,
         watch: false,
+        ahead: None,
         name,
     }
     .to_vec()
@@ -262,7 +263,7 @@ fn an_answer_that_is_too_long_goes_in_several_frames() {
     assert!(
         frames
             .iter()
-            .all(|(_, frame)| frame.len() <= OCTETS_MAX + 16)
+            .all(|(_, frame)| frame.len() <= DATAGRAM_OCTETS + 16)
     );
 }
 
@@ -304,6 +305,7 @@ fn watched_of(id: u16, text: &str) -> Vec<u8> {
         types: Types::of(RecordType::A),
         care: Care::default(),
         watch: true,
+        ahead: None,
         name: name::parse(text).unwrap(),
     }
     .to_vec()

@@ -10,14 +10,18 @@
 //!
 //! A: an answer. V: whoever asks verifies, and gets whole messages. U: without being checked
 //! before (CD of RFC 4035). W: kept fresh, as is asked or answered. 4, 6 and H: IPv4 addresses,
-//! IPv6 addresses, HTTPS, each or all. O: another type, alone. A question ends with its [name]; an
+//! IPv6 addresses, HTTPS, each or all. O: another type, alone. A question with both U and W has the
+//! IPv4 address by which its name goes meanwhile, before that. A question ends with its [name]; an
 //! answer has a [body](crate::body) for each type in this order, and no name: its id says of which
 //! question.
 //!
 //! Frames without any type have no id: what is kept fresh, by A and U, as a sum (4 octets); what is
-//! taken to be, by U (pairs of id and end of its sum); and what isn't any more (ids, from both).
+//! taken to be, by U (pairs of id and end of its sum); what isn't any more (ids, from both); by A
+//! and V, addresses by which names go that the side of the resolvers doesn't know; and, by A, V
+//! and U, a part of an answer that is too long for a datagram: id, its place, how many there are.
 
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 
 use hickory_proto::rr::{Name, RecordType};
 use strait_wire::check::crc32;
@@ -34,6 +38,16 @@ const WATCH: u8 = 0x08;
 const GONE: u8 = 0x00;
 const ROLL: u8 = UNCHECKED;
 const HELLO: u8 = ANSWER | UNCHECKED;
+const STRANGE: u8 = ANSWER | VERIFIES;
+const PART: u8 = ANSWER | VERIFIES | UNCHECKED;
+/// Octets of a datagram between the gateways that every path takes, without a few of its head.
+pub const DATAGRAM_OCTETS: usize = 1200;
+/// Parts of an answer, at most.
+pub const PARTS_MAX: usize = 12;
+/// Nobody who wants what isn't right has it kept fresh: together they say something else.
+const AHEAD: u8 = UNCHECKED | WATCH;
+/// Octets that an answer may have before its bodies.
+const HEAD_OCTETS_MAX: usize = 16;
 /// Types that go together, each with its bit.
 const TOGETHER: [(u8, RecordType); 3] = [
     (0x01, RecordType::A),
@@ -125,6 +139,8 @@ pub enum Frame {
         care: Care,
         /// Its answer is to be kept fresh.
         watch: bool,
+        /// The address by which the name goes where it is asked for, until it has another.
+        ahead: Option<Ipv4Addr>,
         /// The name.
         name: Name,
     },
@@ -148,6 +164,19 @@ pub enum Frame {
         /// Which.
         ids: Vec<u16>,
     },
+    /// A part of an answer, which is one when all are there.
+    Part {
+        /// That of the question.
+        id: u16,
+        /// From 0 on.
+        at: u8,
+        /// How many there are.
+        of: u8,
+        /// Its octets.
+        octets: Vec<u8>,
+    },
+    /// Addresses by which names are to go, and nobody has said which.
+    Strange(Vec<Ipv4Addr>),
     /// What the side of those who ask takes to be kept fresh: numbers, and ends of their sums.
     Roll(Vec<(u16, u16)>),
 }
@@ -176,12 +205,16 @@ impl Frame {
                 types,
                 care,
                 watch,
+                ahead,
                 name,
             } => {
                 let watch = if *watch { WATCH } else { 0 };
+                let ahead_bits = if ahead.is_some() { AHEAD } else { 0 };
                 let verifies = if care.verifies { VERIFIES } else { 0 };
                 let unchecked = if care.unchecked { UNCHECKED } else { 0 };
-                write_head(watch | verifies | unchecked, *id, *types, &mut out);
+                let flags = watch | verifies | unchecked | ahead_bits;
+                write_head(flags, *id, *types, &mut out);
+                out.extend(ahead.iter().flat_map(Ipv4Addr::octets));
                 name::write(name, &mut out);
             }
             Self::Answer {
@@ -203,6 +236,16 @@ impl Frame {
                 out.push(if *near { GONE } else { ANSWER | GONE });
                 out.extend(ids.iter().flat_map(|id| id.to_be_bytes()));
             }
+            Self::Part { id, at, of, octets } => {
+                out.push(PART);
+                out.extend_from_slice(&id.to_be_bytes());
+                out.extend_from_slice(&[*at, *of]);
+                out.extend_from_slice(octets);
+            }
+            Self::Strange(addresses) => {
+                out.push(STRANGE);
+                out.extend(addresses.iter().flat_map(Ipv4Addr::octets));
+            }
             Self::Roll(entries) => {
                 out.push(ROLL);
                 let each = entries.iter().flat_map(|(id, sum)| [*id, *sum]);
@@ -212,11 +255,31 @@ impl Frame {
         out
     }
 
+    /// Its octets as datagrams: several of an answer that is too long for one.
+    pub fn to_datagrams(&self) -> Vec<Vec<u8>> {
+        let octets = self.to_vec();
+        let Self::Answer { id, .. } = self else {
+            return Vec::from([octets]);
+        };
+        if octets.len() <= DATAGRAM_OCTETS + HEAD_OCTETS_MAX {
+            return Vec::from([octets]);
+        }
+        let parts = octets.chunks(DATAGRAM_OCTETS);
+        let of = parts.len() as u8;
+        let parts = (0..).zip(parts).map(|(at, octets)| Self::Part {
+            id: *id,
+            at,
+            of,
+            octets: octets.to_vec(),
+        });
+        parts.map(|part| part.to_vec()).collect()
+    }
+
     /// The frame that `octets` are; `None` if they are none.
     pub fn read(mut octets: &[u8]) -> Option<Self> {
         let octets = &mut octets;
         let [head] = take::<1>(octets)?;
-        if head & !(ANSWER | UNCHECKED) == 0 {
+        if head & !(ANSWER | UNCHECKED) == 0 || matches!(head, STRANGE | PART) {
             return Self::read_quiet(head, octets);
         }
         let id = u16::from_be_bytes(take(octets)?);
@@ -231,16 +294,25 @@ impl Frame {
             return None;
         }
         if head & ANSWER == 0 {
+            let goes_ahead = head & AHEAD == AHEAD;
+            if goes_ahead && (head & VERIFIES != 0 || other) {
+                return None;
+            }
             let care = Care {
                 verifies: head & VERIFIES != 0,
-                unchecked: head & UNCHECKED != 0,
+                unchecked: head & UNCHECKED != 0 && !goes_ahead,
+            };
+            let ahead = match goes_ahead {
+                true => Some(Ipv4Addr::from(take::<4>(octets)?)),
+                false => None,
             };
             let name = name::read(octets)?;
             return Some(Self::Question {
                 id,
                 types,
                 care,
-                watch: head & WATCH != 0,
+                watch: head & WATCH != 0 && !goes_ahead,
+                ahead,
                 name,
             });
         }
@@ -261,6 +333,18 @@ impl Frame {
         if head == HELLO {
             let sum = u32::from_be_bytes(take(octets)?);
             return octets.is_empty().then_some(Self::Hello(sum));
+        }
+        if head == PART {
+            let id = u16::from_be_bytes(take(octets)?);
+            let [at, of] = take(octets)?;
+            let right = at < of && (2..=PARTS_MAX).contains(&usize::from(of));
+            let octets = octets.to_vec();
+            return (right && !octets.is_empty()).then_some(Self::Part { id, at, of, octets });
+        }
+        if head == STRANGE {
+            let (addresses, rest) = octets.as_chunks::<4>();
+            let addresses = addresses.iter().map(|it| Ipv4Addr::from(*it)).collect();
+            return rest.is_empty().then_some(Self::Strange(addresses));
         }
         let mut numbers = Vec::new();
         while !octets.is_empty() {
@@ -321,6 +405,7 @@ mod tests {
             types,
             care: Care::default(),
             watch: false,
+            ahead: None,
             name: Name::from_str("abc.com.").unwrap(),
         };
         let octets = question.to_vec();
@@ -357,6 +442,7 @@ mod tests {
                 unchecked: true,
             },
             watch: false,
+            ahead: None,
             name: Name::root(),
         };
         assert_eq!(question.to_vec(), [0x70, 0, 7, 0, 15]);
@@ -381,6 +467,63 @@ mod tests {
         ] {
             assert_eq!(frame.to_vec(), octets);
             assert_eq!(Frame::read(octets), Some(frame));
+        }
+    }
+
+    #[test]
+    fn a_long_answer_goes_in_parts() {
+        let answer = |octets: usize| Frame::Answer {
+            id: 0x1234,
+            types: Types::of(RecordType::TXT),
+            watched: false,
+            bodies: vec![Body {
+                records: vec![vec![7; octets]],
+                ..Body::empty(Outcome::Message, 60)
+            }],
+        };
+        assert_eq!(answer(1200).to_datagrams(), [answer(1200).to_vec()]);
+        let parts = answer(2500).to_datagrams();
+        let heads: Vec<&[u8]> = parts.iter().map(|it| &it[..5]).collect();
+        let head = |at| [0xe0, 0x12, 0x34, at, 3];
+        assert_eq!(heads, [&head(0), &head(1), &head(2)]);
+        let whole: Vec<u8> = parts.iter().flat_map(|it| it[5..].to_vec()).collect();
+        assert_eq!(Frame::read(&whole), Some(answer(2500)));
+        for part in &parts {
+            assert_eq!(Frame::read(part).map(|it| it.to_vec()).as_ref(), Some(part));
+        }
+        // Alone, too many, behind the last, empty.
+        for wrong in [[0, 1, 9], [0, 13, 9], [2, 2, 9]] {
+            let [at, of, octet] = wrong;
+            assert_eq!(Frame::read(&[0xe0, 0, 7, at, of, octet]), None);
+        }
+        assert_eq!(Frame::read(&[0xe0, 0, 7, 0, 2]), None);
+    }
+
+    #[test]
+    fn an_address_ahead_stands_before_the_name() {
+        let question = Frame::Question {
+            id: 7,
+            types: Types::of(RecordType::A),
+            care: Care::default(),
+            watch: false,
+            ahead: Some(Ipv4Addr::new(198, 19, 0, 1)),
+            name: Name::from_str("abc.com.").unwrap(),
+        };
+        let octets = [0x29, 0, 7, 198, 19, 0, 1, 0x06, 0x93, 0xfa, 0x03];
+        assert_eq!(question.to_vec(), octets);
+        assert_eq!(Frame::read(&octets), Some(question));
+        let strange = Frame::Strange(vec![Ipv4Addr::new(198, 19, 0, 1)]);
+        assert_eq!(strange.to_vec(), [0xc0, 198, 19, 0, 1]);
+        assert_eq!(Frame::read(&strange.to_vec()), Some(strange));
+        assert!(is_answer(&[0xc0]));
+        // Cut short, for who verifies, for another type.
+        for wrong in [
+            &octets[..6],
+            &[0x69, 0, 7, 198, 19, 0, 1, 0],
+            &[0x38, 0, 7, 0, 15, 198, 19, 0, 1, 0],
+            &[0xc0, 198, 19, 0],
+        ] {
+            assert_eq!(Frame::read(wrong), None, "{wrong:x?}");
         }
     }
 

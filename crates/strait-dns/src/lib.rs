@@ -12,14 +12,19 @@
 
 extern crate alloc;
 
+pub mod ahead;
 pub mod body;
 pub mod cache;
 mod crossing;
 pub mod far;
 pub mod frame;
+mod meanings;
+pub mod memory;
 pub mod message;
 pub mod name;
 pub mod near;
+mod partners;
+mod replies;
 pub mod rules;
 pub mod saved;
 pub mod watched;
@@ -29,4 +34,5 @@ mod way;
 pub use body::{Body, Outcome};
 pub use far::{Far, FarSettings, Wish};
 pub use hickory_proto::rr::{Name, RecordType};
+pub use meanings::Meant;
 pub use near::{Client, LinkState, Near, NearSettings};

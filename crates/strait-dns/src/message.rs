@@ -62,6 +62,8 @@ pub struct Question {
     pub kind: RecordType,
     /// For whom.
     pub care: Care,
+    /// It says that it checks for itself (CD of RFC 4035).
+    pub checks: bool,
     /// It wants recursion.
     pub recursion: bool,
     /// What it takes, if it knows of extended DNS.
@@ -120,6 +122,7 @@ pub fn hear(octets: &[u8]) -> Heard {
             verifies,
             unchecked: head.checking_disabled && verifies,
         },
+        checks: head.checking_disabled,
         recursion: head.recursion_desired,
         takes: message.edns.as_ref().map(Edns::max_payload),
     })

@@ -179,6 +179,7 @@ fn question(kind: RecordType, takes: Option<u16>) -> Question {
         name: name("www.A.example."),
         kind,
         care: Care::default(),
+        checks: false,
         recursion: true,
         takes,
     }

@@ -10,16 +10,17 @@
 //! **Stale** answers (RFC 8767) are told at once where the link can't bring a fresh one in the time
 //! that clients wait gladly.
 //!
+//! **Ahead** of answers, where that is wanted, names have addresses of a reserved range at once:
+//! the question that crosses says which, and the far side knows what is meant by them.
+//!
 //! **Shares**: questions take a quarter of the line at most, and of many clients those with the
 //! fewest questions on their way go first.
 
-use alloc::collections::VecDeque;
-use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use hickory_proto::rr::{Name, RecordType};
-use strait_core::names::{NameEntry, NameState};
+use strait_core::names::NameEntry;
 use strait_core::prefix::Prefix;
 use strait_core::stats::DnsStats;
 use strait_core::{Duration, Instant};
@@ -29,10 +30,12 @@ use crate::cache::{Age, Cache, Key, Limits};
 pub use crate::crossing::{CROSSINGS_MAX, WAITERS_MAX};
 use crate::crossing::{Crossings, Lapse, WAITERS_OF_ONE_MAX, Waiter};
 use crate::frame::{Care, Frame, Types, sum_of};
+use crate::memory::Memory;
 use crate::message::{self, Heard, Manner, Question, cause};
+use crate::partners::Partners;
+use crate::replies::Replies;
 use crate::rules::{self, Rule, Verdict};
-use crate::saved::Diary;
-use crate::watched::{WATCHES_MAX, Watches};
+use crate::watched::WATCHES_MAX;
 pub use crate::way::LinkState;
 use crate::way::Way;
 
@@ -40,8 +43,6 @@ use crate::way::Way;
 const LISTENS: Duration = Duration::from_secs(300);
 /// How long clients wait gladly where something stale could be told (RFC 8767 section 5).
 const GLADLY: Duration = Duration::from_millis(1800);
-/// The life of stale answers (RFC 8767 section 4).
-const STALE_LIFE_S: u32 = 30;
 /// Answers hold for twice the time that they take, if that isn't longer than this: those who have
 /// given up meanwhile find them at their next try.
 const LIFE_LEAST_MAX_S: u64 = 60;
@@ -49,6 +50,8 @@ const LIFE_LEAST_MAX_S: u64 = 60;
 const FAILED_S: (u64, u64) = (1, 300);
 /// Line time of a question that the next waits for.
 const SPACING: u32 = 4;
+/// Addresses in a frame that a partner is told the names of.
+const STRANGE_MAX: usize = 64;
 /// Octets of headers around a frame.
 const HEADERS: u64 = 28;
 
@@ -82,34 +85,29 @@ pub struct NearSettings {
     pub rules: Vec<Rule>,
     /// Names in use are kept fresh by partners.
     pub watches: bool,
+    /// Addresses of IPv4 that names have before they are known, if they have any.
+    pub ahead: Option<Prefix>,
 }
 
 /// The side of those who ask.
 #[derive(Debug)]
 pub struct Near {
     settings: NearSettings,
-    cache: Cache,
+    memory: Memory,
     crossings: Crossings,
-    /// By partner, and last the way to this gateway's own resolvers.
-    ways: Vec<Way>,
-    /// By partner, what it keeps fresh.
-    watches: Vec<Watches>,
-    replies: VecDeque<(Client, Vec<u8>)>,
-    diary: Diary,
+    partners: Partners,
+    replies: Replies,
     stats: DnsStats,
 }
 
 impl Near {
     /// One that knows nothing. Numbers of questions follow from `seed`.
     pub fn new(settings: NearSettings, seed: u64) -> Self {
-        let partners = settings.zones.len();
         Self {
-            cache: Cache::new(settings.limits),
+            memory: Memory::new(settings.limits, settings.saves, settings.ahead),
             crossings: Crossings::new(seed),
-            ways: (0..=partners).map(|_| Way::default()).collect(),
-            watches: (0..partners).map(|_| Watches::default()).collect(),
-            replies: VecDeque::new(),
-            diary: Diary::new(settings.saves),
+            partners: Partners::new(settings.zones.clone()),
+            replies: Replies::default(),
             stats: DnsStats::default(),
             settings,
         }
@@ -118,52 +116,43 @@ impl Near {
     /// What it has counted.
     pub fn stats(&self) -> DnsStats {
         let mut stats = DnsStats {
-            known: self.cache.len() as u64,
-            known_octets: self.cache.octets() as u64,
-            evicted: self.cache.evicted(),
+            known: self.memory.cache.len() as u64,
+            known_octets: self.memory.cache.octets() as u64,
+            evicted: self.memory.cache.evicted(),
             ..self.stats
         };
-        stats.fresh.watched = self.watches.iter().map(|it| it.len() as u64).sum();
+        stats.fresh.watched = self.partners.watched();
         stats
     }
 
-    /// What it knows.
+    /// What it knows of names.
     pub const fn cache(&self) -> &Cache {
-        &self.cache
+        &self.memory.cache
+    }
+
+    /// What it knows.
+    pub const fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The same, to be saved and restored.
+    pub const fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
     }
 
     /// All that it asks for and knows, questions first.
     pub fn names(&self, now: Instant) -> Vec<NameEntry> {
         let asked = self.crossings.iter().filter(|(_, it)| !it.given_up);
         let asked = asked.map(|(_, it)| it.told(now));
-        let known = self.cache.iter().map(|(key, body, fresh)| {
-            let kept = |it: &Watches| key.care.is_usual() && it.keeps(now, &key.name, key.kind);
-            let state = match self.watches.iter().any(kept) {
-                true => NameState::Kept,
-                false if fresh > now => NameState::Fresh,
-                false => NameState::Stale,
-            };
-            NameEntry {
-                name: key.name.to_string(),
-                kind: match key.kind {
-                    0 => "any".into(),
-                    kind => RecordType::from(kind).to_string(),
-                },
-                state,
-                said: body.told(key.kind.into()),
-                time: fresh.since(now),
-                waiting: 0,
-                tries: 0,
-            }
-        });
+        let known = self.memory.told(now, |key| self.partners.keep(now, key));
         asked.chain(known).collect()
     }
 
     /// Asserts that limits hold.
     pub fn check(&self) {
-        self.cache.check();
+        self.memory.check();
         self.crossings.check();
-        self.watches.iter().for_each(Watches::check);
+        self.partners.check();
     }
 
     /// A client says something.
@@ -176,7 +165,7 @@ impl Near {
             Heard::Question(question) => self.take(now, client, question),
             Heard::Wrong(reply) => {
                 self.stats.malformed += 1;
-                self.replies.push_back((client, reply));
+                self.replies.raw(client, reply);
             }
             Heard::Nothing => self.stats.malformed += 1,
         }
@@ -192,18 +181,18 @@ impl Near {
         self.stats.questions += 1;
         let partner = match rules::judge(&self.settings.rules, &question) {
             Verdict::Say(body, cause) => {
-                self.stats.ruled += 1;
+                self.stats.own.ruled += 1;
                 let manner = Manner {
                     life_s: body.life_s,
                     cause,
                     ..Manner::default()
                 };
-                return self.reply(client, &question, &body, manner);
+                return self.replies.add(client, &question, &body, manner);
             }
-            Verdict::AskHere => self.settings.zones.len(),
-            Verdict::Ask => match self.partner_of(&question.name) {
+            Verdict::AskHere => self.partners.own(),
+            Verdict::Ask => match self.partners.of(&question.name) {
                 Some(partner) => partner,
-                None => return self.fail(client, &question, cause::PROHIBITED),
+                None => return self.replies.failure(client, &question, cause::PROHIBITED),
             },
         };
         let stale = match self.known_by(now, partner, &question) {
@@ -213,21 +202,22 @@ impl Near {
                     life_s,
                     ..Manner::default()
                 };
-                return self.reply(client, &question, &body, manner);
+                return self.replies.add(client, &question, &body, manner);
             }
             Some((body, Age::Stale)) if body.is_known() => Some(body),
             _ => None,
         };
         let key = Key::new(&question.name, question.kind, question.care);
-        let rests = self.cache.rests(now, &key);
-        let way = self.ways[partner];
+        let rests = self.memory.cache.rests(now, &key);
+        let way = self.partners.way(partner);
         let quick = !rests && way.link.is_some_and(|link| way.patience(link) <= GLADLY);
         let patience = match &stale {
             Some(_) if quick => GLADLY,
             _ => self.settings.patience,
         };
         let again = stale.is_some();
-        let waits = stale.is_none() || quick;
+        let ahead = !again && self.answers_ahead(partner, client, &question);
+        let waits = !ahead && (stale.is_none() || quick);
         if let Some(body) = stale.filter(|_| !waits) {
             self.tell_stale(client, &question, &body);
         }
@@ -250,66 +240,79 @@ impl Near {
         question: &Question,
     ) -> Option<(Body, Age)> {
         let key = Key::new(&question.name, question.kind, question.care);
-        let watches = self.watches.get_mut(partner);
+        let watches = self.partners.watches_mut(partner);
         let mut watches = watches.filter(|_| question.care.is_usual());
         let fresh = watches
             .as_mut()
             .is_some_and(|it| it.use_fresh(now, &key.name, key.kind));
-        if fresh && let Some((body, _)) = self.cache.look(now, &key) {
-            self.cache.renew(now, &key);
+        let cache = &mut self.memory.cache;
+        if fresh && let Some((body, _)) = cache.look(now, &key) {
+            cache.renew(now, &key);
             let life_s = body.life_s;
             return Some((body, Age::Fresh(life_s)));
         }
-        self.known(now, question)
+        self.memory.known(now, question)
     }
 
-    /// What is known for a question, by itself; that there is no such name holds for all types.
-    fn known(&mut self, now: Instant, question: &Question) -> Option<(Body, Age)> {
-        let key = Key::new(&question.name, question.kind, question.care);
-        let none = Key {
-            kind: 0,
-            ..key.clone()
+    /// Tells a client the address by which a name goes that isn't known yet, if it goes by one and
+    /// the link leads there.
+    fn answers_ahead(&mut self, partner: usize, client: Client, question: &Question) -> bool {
+        let linked = self.partners.way(partner).link.is_some() && partner < self.partners.own();
+        let body = linked.then(|| self.memory.answer_ahead(question)).flatten();
+        let Some(body) = body else {
+            return false;
         };
-        let missing = self.cache.look(now, &none);
-        let missing = missing.filter(|(_, age)| *age != Age::Stale);
-        missing.or_else(|| self.cache.look(now, &key))
-    }
-
-    /// The partner with the longest zone that a name is in.
-    fn partner_of(&self, name: &Name) -> Option<usize> {
-        let zones = self.settings.zones.iter().enumerate();
-        let all = zones.flat_map(|(at, zones)| zones.iter().map(move |zone| (zone, at)));
-        let own = all.filter(|(zone, _)| zone.zone_of(name));
-        let longest = own.max_by_key(|(zone, at)| (zone.num_labels(), usize::MAX - at));
-        longest.map(|(_, at)| at)
-    }
-
-    fn reply(&mut self, client: Client, question: &Question, body: &Body, manner: Manner) {
+        self.stats.own.ahead += 1;
         let manner = Manner {
-            stream: client.stream.is_some(),
-            ..manner
+            life_s: body.life_s,
+            ..Manner::default()
         };
-        let octets = message::reply(question, body, manner);
-        self.replies.push_back((client, octets));
+        self.replies.add(client, question, &body, manner);
+        true
+    }
+
+    /// Whether names go by addresses here before they are known.
+    pub const fn goes_ahead(&self) -> bool {
+        self.settings.ahead.is_some()
+    }
+
+    /// The partner that knows what is meant by an address, if a name goes by it.
+    pub fn partner_ahead(&self, address: Ipv4Addr) -> Option<usize> {
+        let name = self.memory.name_ahead(address)?;
+        self.partners.of(name)
+    }
+
+    /// Somebody sends to an address that stands for a name: its question doesn't wait for others.
+    pub fn hurry(&mut self, now: Instant, address: Ipv4Addr) {
+        if let Some(name) = self.memory.name_ahead(address) {
+            self.crossings.hurry(now, name);
+        }
+    }
+
+    /// A partner doesn't know which name goes by an address: it is told, by the question for it.
+    fn tell_ahead(&mut self, now: Instant, partner: usize, address: Ipv4Addr) {
+        let name = self.memory.name_ahead(address).cloned();
+        let Some(name) = name.filter(|name| self.partners.of(name) == Some(partner)) else {
+            self.stats.unasked += 1;
+            return;
+        };
+        let question = Question {
+            id: 0,
+            name,
+            kind: RecordType::A,
+            care: Care::default(),
+            checks: false,
+            recursion: true,
+            takes: None,
+        };
+        if self.crossings.find(now, partner, &question).is_none() {
+            self.open(now, (partner, address.into()), &question);
+        }
     }
 
     fn tell_stale(&mut self, client: Client, question: &Question, body: &Body) {
         self.stats.stale += 1;
-        let cause = match body.outcome {
-            Outcome::NoName => cause::STALE_NO_NAME,
-            _ => cause::STALE,
-        };
-        let manner = Manner {
-            life_s: STALE_LIFE_S,
-            cause: Some(cause),
-            stream: false,
-        };
-        self.reply(client, question, body, manner);
-    }
-
-    fn fail(&mut self, client: Client, question: &Question, cause: u16) {
-        let body = Body::empty(Outcome::Failure(cause), 0);
-        self.reply(client, question, &body, Manner::default());
+        self.replies.stale(client, question, body);
     }
 
     /// Has a question cross, unless it does already. `waits`: for its client, who has no answer.
@@ -327,16 +330,19 @@ impl Near {
                 self.stats.joined += u64::from(joins && waits);
                 id
             }
-            None => match self.open(now, partner, &waiter) {
+            None => match self.open(now, (partner, waiter.client.address.ip()), question) {
                 Some(id) => id,
                 None if waits => {
                     self.stats.full += 1;
-                    return self.fail(waiter.client, &waiter.question, cause::NOT_READY);
+                    return self
+                        .replies
+                        .failure(waiter.client, &waiter.question, cause::NOT_READY);
                 }
                 None => return,
             },
         };
-        let watches = self.watches.get(partner).filter(|_| self.settings.watches);
+        let watches = self.partners.watches(partner);
+        let watches = watches.filter(|_| self.settings.watches);
         let room = watches.is_some_and(|it| it.len() < WATCHES_MAX);
         let watch = again && room && waiter.question.care.is_usual();
         let room = self.crossings.waiters() < WAITERS_MAX;
@@ -355,7 +361,9 @@ impl Near {
         }
         if !room || crossing.waiters.len() >= WAITERS_OF_ONE_MAX {
             self.stats.full += 1;
-            return self.fail(waiter.client, &waiter.question, cause::NOT_READY);
+            return self
+                .replies
+                .failure(waiter.client, &waiter.question, cause::NOT_READY);
         }
         // Whoever repeats a question from another port gives up as long after it asked first.
         let (address, kind) = (waiter.client.address.ip(), waiter.question.kind);
@@ -369,23 +377,52 @@ impl Near {
     }
 
     /// Begins a crossing, if there may be another.
-    fn open(&mut self, now: Instant, partner: usize, waiter: &Waiter) -> Option<u16> {
-        let question = &waiter.question;
+    fn open(
+        &mut self,
+        now: Instant,
+        (partner, by): (usize, IpAddr),
+        question: &Question,
+    ) -> Option<u16> {
         let name = question.name.to_lowercase();
-        let watches = self.watches.get_mut(partner);
+        let watches = self.partners.watches_mut(partner);
         if let Some(watches) = watches.filter(|_| question.care.is_usual()) {
             watches.leave_name(&name, question.kind);
         }
-        let watches = self.watches.get(partner);
+        let watches = self.partners.watches(partner);
         let taken = |id| watches.is_some_and(|it| it.has(id));
-        let by = waiter.client.address.ip();
         self.crossings.open(now, (partner, by), question, taken)
     }
 
     /// A partner says something.
     pub fn hear_partner(&mut self, now: Instant, partner: usize, octets: &[u8]) {
         self.stats.octets_in += octets.len() as u64;
-        let watches = self.watches.get_mut(partner);
+        self.hear_frame(now, partner, octets);
+    }
+
+    /// A part of an answer came.
+    fn hear_part(
+        &mut self,
+        now: Instant,
+        (partner, id): (usize, u16),
+        (at, of): (u8, u8),
+        octets: Vec<u8>,
+    ) {
+        let crossing = self.crossings.by_id_mut(id);
+        let crossing = crossing.filter(|it| it.partner == partner && it.sent.is_some());
+        let Some(crossing) = crossing else {
+            self.stats.unasked += 1;
+            return;
+        };
+        // A part of parts is none.
+        let whole = crossing.join(at, of, octets);
+        let answer = whole.filter(|it| matches!(Frame::read(it), Some(Frame::Answer { .. })));
+        answer
+            .iter()
+            .for_each(|it| self.hear_frame(now, partner, it));
+    }
+
+    fn hear_frame(&mut self, now: Instant, partner: usize, octets: &[u8]) {
+        let watches = self.partners.watches_mut(partner);
         match (Frame::read(octets), watches) {
             (
                 Some(Frame::Answer {
@@ -396,6 +433,13 @@ impl Near {
                 }),
                 _,
             ) => self.hear_answer(now, (partner, id), types, watched, bodies),
+            (Some(Frame::Part { id, at, of, octets }), _) => {
+                self.hear_part(now, (partner, id), (at, of), octets);
+            }
+            (Some(Frame::Strange(addresses)), _) => {
+                let each = addresses.into_iter().take(STRANGE_MAX);
+                each.for_each(|it| self.tell_ahead(now, partner, it));
+            }
             (Some(Frame::Hello(sum)), Some(watches)) => watches.hear_hello(now, sum),
             (Some(Frame::Gone { near: false, ids }), Some(watches)) => {
                 ids.into_iter().for_each(|id| watches.forget(id));
@@ -419,8 +463,7 @@ impl Near {
             return self.hear_change(now, (partner, id), types, watched, bodies);
         };
         self.stats.answered += 1;
-        let way = &mut self.ways[partner];
-        if let Some((first, last)) = crossing.sent {
+        if let Some((way, (first, last))) = self.partners.way_mut(partner).zip(crossing.sent) {
             // Of an answer that comes sooner than any could, the question is an earlier one.
             let soon = way
                 .link
@@ -429,7 +472,7 @@ impl Near {
                 way.measure(now.since(first));
             }
         }
-        let watches = self.watches.get_mut(partner);
+        let watches = self.partners.watches_mut(partner);
         let whole = watched && crossing.types == types && crossing.care.is_usual();
         let watches = watches.filter(|it| whole && it.len() < WATCHES_MAX);
         if let Some(watches) = watches {
@@ -449,7 +492,7 @@ impl Near {
         watched: bool,
         bodies: Vec<Body>,
     ) {
-        let watches = self.watches.get_mut(partner).filter(|_| watched);
+        let watches = self.partners.watches_mut(partner).filter(|_| watched);
         let sum = sum_of(id, types, &bodies);
         let name = watches.and_then(|it| it.change(now, id, types, sum));
         let Some(name) = name else {
@@ -459,8 +502,7 @@ impl Near {
         self.stats.fresh.changes += 1;
         for (kind, body) in types.iter().zip(bodies) {
             let key = Key::new(&name, kind, Care::default());
-            self.diary.note(now, &key, &body);
-            self.cache.keep(now, key, body);
+            self.memory.keep(now, key, body);
         }
     }
 
@@ -470,7 +512,7 @@ impl Near {
             return;
         };
         let partner = crossing.partner;
-        let took = self.ways[partner].took;
+        let took = self.partners.way(partner).took;
         let least_s = took.map_or(0, |(mean, _)| (mean * 2).as_secs().min(LIFE_LEAST_MAX_S));
         body.life_s = body.life_s.max(least_s as u32);
         let mut key = Key::new(&crossing.name, kind, crossing.care);
@@ -484,14 +526,14 @@ impl Near {
                 self.crossings.remove(id);
             }
         }
-        let watches = self.watches.get(partner);
+        let watches = self.partners.watches(partner);
         if body.outcome == Outcome::NoName && !watches.is_some_and(|it| it.has(id)) {
             key.kind = 0;
         }
-        let before = self.cache.look(now, &key).map(|(before, _)| before);
+        let before = self.memory.cache.look(now, &key);
+        let before = before.map(|(before, _)| before);
         let stale = before.filter(|it| it.is_known() && !body.is_known());
-        self.diary.note(now, &key, &body);
-        self.cache.keep(now, key, body.clone());
+        self.memory.keep(now, key, body.clone());
         for waiter in served {
             let Waiter {
                 client, question, ..
@@ -503,42 +545,15 @@ impl Near {
                         life_s: body.life_s,
                         ..Manner::default()
                     };
-                    self.reply(client, &question, &body, manner);
+                    self.replies.add(client, &question, &body, manner);
                 }
             }
         }
     }
 
-    /// What time it is, in seconds since 1970.
-    pub const fn set_calendar(&mut self, now: Instant, since_1970_s: u64) {
-        self.diary.set_calendar(now, since_1970_s);
-    }
-
-    /// What has become known since it was taken last, to be appended to what is saved.
-    pub fn take_unsaved(&mut self) -> Vec<u8> {
-        self.diary.take()
-    }
-
-    /// Octets of that.
-    pub fn unsaved_octets(&self) -> usize {
-        self.diary.octets()
-    }
-
-    /// All that is known, to take the place of what is saved.
-    pub fn saved(&mut self, now: Instant) -> Vec<u8> {
-        self.diary.all(now, &self.cache)
-    }
-
-    /// Takes in what an earlier one saved; how many of the octets it was.
-    pub fn restore(&mut self, now: Instant, octets: &[u8]) -> usize {
-        self.diary.restore(now, octets, &mut self.cache)
-    }
-
     /// How it is with the link to a partner; `None` if none leads there.
     pub fn set_link(&mut self, partner: usize, link: Option<LinkState>) {
-        if let Some(way) = self.ways.get_mut(partner) {
-            way.link = link;
-        }
+        self.partners.set_link(partner, link);
     }
 
     /// Does what is due.
@@ -547,14 +562,14 @@ impl Near {
         for id in ids {
             self.tend_one(now, id);
         }
-        self.watches.iter_mut().for_each(|it| it.tend(now));
+        self.partners.tend(now);
     }
 
     fn tend_one(&mut self, now: Instant, id: u16) {
         let Some(crossing) = self.crossings.by_id_mut(id) else {
             return;
         };
-        let way = self.ways[crossing.partner];
+        let way = self.partners.way(crossing.partner);
         let linked = way.link.is_some();
         let (gone, left) = core::mem::take(&mut crossing.waiters)
             .into_iter()
@@ -579,7 +594,7 @@ impl Near {
         let Waiter {
             client, question, ..
         } = waiter;
-        match self.known(now, &question) {
+        match self.memory.known(now, &question) {
             Some((body, _)) if body.is_known() => self.tell_stale(client, &question, &body),
             _ => {
                 self.stats.late += 1;
@@ -588,7 +603,7 @@ impl Near {
                 } else {
                     cause::NETWORK
                 };
-                self.fail(client, &question, cause);
+                self.replies.failure(client, &question, cause);
             }
         }
     }
@@ -608,7 +623,7 @@ impl Near {
         let life_s = patience.as_secs().clamp(FAILED_S.0, FAILED_S.1) as u32;
         for kind in kinds {
             let body = Body::empty(Outcome::Failure(cause::UNREACHABLE), life_s);
-            self.cache.keep(now, Key::new(&name, kind, care), body);
+            self.memory.keep(now, Key::new(&name, kind, care), body);
         }
         for waiter in waiters {
             self.give_up(now, true, waiter);
@@ -617,17 +632,19 @@ impl Near {
 
     /// The next answer for a client.
     pub fn poll_reply(&mut self) -> Option<(Client, Vec<u8>)> {
-        self.replies.pop_front()
+        self.replies.next()
     }
 
     /// The next question for a partner, if it is time for one.
     pub fn poll_frame(&mut self, now: Instant, partner: usize) -> Option<Vec<u8>> {
-        let way = self.ways.get(partner)?;
+        let way = self.partners.way(partner);
         let link = way.link.filter(|_| way.next <= now)?;
         let id = self.crossings.next_to(partner, now)?;
         let patience = way.patience(link);
         let crossing = self.crossings.by_id_mut(id)?;
-        let octets = crossing.send(now, id, patience);
+        let named = crossing.care.is_usual() && crossing.types.has(RecordType::A);
+        let ahead = self.memory.ahead_of(&crossing.name).filter(|_| named);
+        let octets = crossing.send(now, id, patience, ahead);
         if crossing.tries == 1 {
             self.stats.asked += 1;
         } else {
@@ -636,24 +653,23 @@ impl Near {
         self.stats.octets_out += octets.len() as u64;
         let line = octets.len() as u64 + HEADERS;
         let line = Duration::from_nanos(line * 8_000_000_000 / link.bit_s.max(1));
-        self.ways[partner].next = now + line * SPACING;
+        if let Some(way) = self.partners.way_mut(partner) {
+            way.next = now + line * SPACING;
+        }
         Some(octets)
     }
 
     /// What is to be said to a partner when nothing else is: of what it keeps fresh.
     pub fn poll_quiet(&mut self, now: Instant, partner: usize) -> Option<Vec<u8>> {
-        self.ways.get(partner)?.link?;
-        let octets = self.watches.get_mut(partner)?.poll_frame(now)?;
+        let octets = self.partners.poll_quiet(now, partner)?;
         self.stats.octets_out += octets.len() as u64;
         Some(octets)
     }
 
     /// When it has something to do.
     pub fn wake(&self) -> Option<Instant> {
-        let ways = self.watches.iter().zip(&self.ways);
-        let linked = ways.filter(|(_, way)| way.link.is_some());
-        let watches = linked.filter_map(|(it, _)| it.wake());
-        watches.chain(self.crossings.wake(&self.ways)).min()
+        let crossings = self.crossings.wake(self.partners.ways());
+        self.partners.wake().into_iter().chain(crossings).min()
     }
 }
 

@@ -30,6 +30,7 @@ fn settings() -> NearSettings {
         ],
         rules: Vec::new(),
         watches: true,
+        ahead: None,
     }
 }
 
@@ -223,7 +224,7 @@ fn an_answer_that_comes_after_all_is_kept_and_tells_how_long_answers_take() {
         );
         assert_eq!(replies(&mut near, at(came)).len(), usize::from(heard));
         assert_eq!(
-            (near.stats().unasked, near.ways[0].took.is_some()),
+            (near.stats().unasked, near.partners.way(0).took.is_some()),
             (u64::from(!heard), heard)
         );
     }
@@ -493,23 +494,26 @@ fn names_by_chance_have_a_share_of_the_line_and_leave_room_for_others() {
 #[test]
 fn what_is_known_outlives_it_and_grows_old_meanwhile() {
     let mut near = near();
-    near.set_calendar(at(0), 1_800_000_000);
+    near.memory_mut().set_calendar(at(0), 1_800_000_000);
     for (ms, text) in [(0, "a.example"), (100, "b.example")] {
         near.hear_client(at(ms), client(0), &question(1, text, RecordType::A));
         let (id, types) = read(&frames(&mut near, at(ms + 20), 0)[0]);
         near.hear_partner(at(ms + 50), 0, &answer(id, types, vec![address(288)]));
     }
-    let octets = near.take_unsaved();
+    let octets = near.memory_mut().take_unsaved();
     assert_eq!(
-        (near.unsaved_octets(), near.saved(at(101_000)).len()),
+        (
+            near.memory_mut().unsaved_octets(),
+            near.memory_mut().saved(at(101_000)).len()
+        ),
         (0, octets.len())
     );
     let again = |octets: &[u8], today_s: Option<u64>| {
         let mut next = Near::new(settings(), 2);
         if let Some(today_s) = today_s {
-            next.set_calendar(at(5000), today_s);
+            next.memory_mut().set_calendar(at(5000), today_s);
         }
-        let taken = next.restore(at(5000), octets);
+        let taken = next.memory_mut().restore(at(5000), octets);
         next.hear_client(
             at(5000),
             client(0),
@@ -528,12 +532,15 @@ fn what_is_known_outlives_it_and_grows_old_meanwhile() {
         again(&octets[..octets.len() - 1], Some(1_800_000_101)),
         (half, Some(187))
     );
-    assert_eq!(again(&octets, Some(1_800_000_400)).1, Some(STALE_LIFE_S));
-    assert_eq!(again(&octets, None).1, Some(STALE_LIFE_S));
+    assert_eq!(
+        again(&octets, Some(1_800_000_400)).1,
+        Some(crate::replies::STALE_LIFE_S)
+    );
+    assert_eq!(again(&octets, None).1, Some(crate::replies::STALE_LIFE_S));
     assert_eq!(again(&octets, Some(1_800_004_000)).1, None);
     // The whole is as what was appended, by what is left of it.
     assert_eq!(
-        again(&near.saved(at(101_000)), Some(1_800_000_101)).1,
+        again(&near.memory_mut().saved(at(101_000)), Some(1_800_000_101)).1,
         Some(187)
     );
 }
@@ -643,7 +650,7 @@ fn what_the_far_side_doesnt_keep_fresh_grows_old() {
         }
         assert_eq!(near.stats().fresh.watched, 0);
         let stale = told(&mut near, at(140_000), "a.example");
-        assert_eq!(stale, Some((1, STALE_LIFE_S)), "{how}");
+        assert_eq!(stale, Some((1, crate::replies::STALE_LIFE_S)), "{how}");
     }
 }
 
@@ -694,7 +701,7 @@ fn rules_answer_before_anybody_is_asked_and_own_resolvers_are_behind_the_partner
     assert_eq!((soa.name.to_string(), soa.ttl), ("ads.example.".into(), 60));
     near.hear_client(at(0), client(0), &question(2, "printer.lan", RecordType::A));
     assert_eq!(frames(&mut near, at(20), 2).len(), 1);
-    assert_eq!(near.stats().ruled, 1);
+    assert_eq!(near.stats().own.ruled, 1);
 }
 
 #[test]
@@ -711,4 +718,168 @@ fn who_asks_again_from_another_port_hears_as_long_after_it_asked_first() {
     assert!(replies(&mut near, at(8999)).is_empty());
     assert_eq!(replies(&mut near, at(9000)).len(), 2);
     assert_eq!(replies(&mut near, at(14_000)).len(), 1);
+}
+
+/// A proxy that knows addresses ahead of answers.
+fn near_ahead() -> Near {
+    let settings = NearSettings {
+        ahead: Some(crate::ahead::RANGE),
+        ..settings()
+    };
+    let mut near = Near::new(settings, 1);
+    near.set_link(0, Some(LINK));
+    near
+}
+
+/// The addresses of the only reply by now.
+fn only(near: &mut Near, now: Instant) -> Vec<Ipv4Addr> {
+    let replies = replies(near, now);
+    assert_eq!(codes(&replies), [ResponseCode::NoError]);
+    let answers = replies[0].answers.iter();
+    let addresses = answers.filter_map(|it| match it.data {
+        RData::A(address) => Some(address.0),
+        _ => None,
+    });
+    addresses.collect()
+}
+
+#[test]
+fn an_address_is_there_before_the_name_is_known_and_the_real_one_after() {
+    let mut near = near_ahead();
+    let ahead = Ipv4Addr::new(198, 19, 0, 1);
+    near.hear_client(at(0), client(1), &question(1, "New.example", RecordType::A));
+    assert_eq!(only(&mut near, at(0)), [ahead]);
+    for kind in [RecordType::AAAA, RecordType::HTTPS] {
+        near.hear_client(at(0), client(1), &question(2, "new.example", kind));
+        assert!(only(&mut near, at(0)).is_empty());
+    }
+    assert!(frames(&mut near, at(10), 0).is_empty());
+    // Who sends there doesn't wait for others who ask.
+    near.hurry(at(10), ahead);
+    let sent = frames(&mut near, at(10), 0);
+    assert_eq!(sent.len(), 1, "one question crosses");
+    let Some(Frame::Question {
+        id,
+        types,
+        ahead: told,
+        ..
+    }) = Frame::read(&sent[0])
+    else {
+        panic!("no question");
+    };
+    assert_eq!((types, told), (Types::Together(7), Some(ahead)));
+    // The same until it is known, for anybody, and nothing more crosses.
+    near.hear_client(
+        at(1000),
+        client(2),
+        &question(3, "new.example", RecordType::A),
+    );
+    assert_eq!(only(&mut near, at(1000)), [ahead]);
+    assert!(frames(&mut near, at(2000), 0).is_empty());
+    assert_eq!(near.partner_ahead(ahead), Some(0));
+    assert_eq!(near.partner_ahead(Ipv4Addr::new(198, 19, 0, 2)), None);
+    let none = || Body::missing(Outcome::NoData, 60, 1);
+    let answer = answer(id, types, vec![address(60), none(), none()]);
+    near.hear_partner(at(14_000), 0, &answer);
+    near.hear_client(
+        at(14_000),
+        client(1),
+        &question(4, "new.example", RecordType::A),
+    );
+    assert_eq!(only(&mut near, at(14_000)), [Ipv4Addr::new(192, 0, 2, 1)]);
+    assert_eq!(near.stats().own.ahead, 4);
+}
+
+#[test]
+fn who_verifies_or_has_no_link_waits_for_the_answer() {
+    let mut near = near_ahead();
+    let mut message = Message::from_vec(&question(1, "a.example", RecordType::A)).unwrap();
+    message.metadata.checking_disabled = true;
+    near.hear_client(at(0), client(1), &message.to_vec().unwrap());
+    message.metadata.checking_disabled = false;
+    let mut edns = Edns::new();
+    edns.set_dnssec_ok(true);
+    message.set_edns(edns);
+    near.hear_client(at(0), client(2), &message.to_vec().unwrap());
+    // Other types aren't what a connection needs.
+    near.hear_client(at(0), client(3), &question(1, "a.example", RecordType::MX));
+    // Behind the second partner no link leads.
+    near.hear_client(
+        at(0),
+        client(4),
+        &question(1, "a.ship.example", RecordType::A),
+    );
+    assert!(replies(&mut near, at(100)).is_empty());
+    let told = (1..9).flat_map(|n| frames(&mut near, at(n * 100), 0));
+    let told: Vec<_> = told.map(|it| Frame::read(&it).unwrap()).collect();
+    let ahead = |it: &Frame| matches!(it, Frame::Question { ahead: Some(_), .. });
+    assert!(told.len() == 3 && !told.iter().any(ahead), "{told:?}");
+}
+
+#[test]
+fn a_partner_that_asks_is_told_whose_an_address_is_also_after_a_restart() {
+    let mut first = near_ahead();
+    let x = Ipv4Addr::new(198, 19, 0, 1);
+    first.hear_client(at(0), client(1), &question(1, "a.example", RecordType::A));
+    let saved = first.memory_mut().take_unsaved();
+    let mut near = near_ahead();
+    near.memory_mut().restore(at(0), &saved);
+    let strange = Frame::Strange(vec![x, Ipv4Addr::new(198, 19, 0, 2)]).to_vec();
+    near.hear_partner(at(0), 0, &strange);
+    // It isn't that one's, and of another nothing is known.
+    near.hear_partner(at(0), 1, &strange);
+    assert_eq!(near.stats().unasked, 3);
+    let sent = frames(&mut near, at(20), 0);
+    let Some(Frame::Question { ahead, name, .. }) = Frame::read(&sent[0]) else {
+        panic!("no question");
+    };
+    assert_eq!((sent.len(), ahead), (1, Some(x)));
+    assert_eq!(name, name::parse("a.example").unwrap());
+    // While that is on its way, it isn't asked once more.
+    near.hear_partner(at(2000), 0, &strange);
+    assert!(frames(&mut near, at(3000), 0).is_empty());
+}
+
+#[test]
+fn an_answer_in_parts_is_whole_when_all_are_there() {
+    let mut near = near();
+    near.hear_client(at(0), client(1), &question(1, "a.example", RecordType::TXT));
+    let (id, types) = read(&frames(&mut near, at(20), 0)[0]);
+    let body = Body {
+        outcome: Outcome::Records,
+        zone: 0,
+        life_s: 60,
+        records: (0..30).map(|n| [&[100][..], &[n; 100]].concat()).collect(),
+    };
+    let whole = Frame::Answer {
+        id,
+        types,
+        watched: false,
+        bodies: vec![body],
+    };
+    let parts = whole.to_datagrams();
+    assert_eq!(parts.len(), 3);
+    // One is lost, and others come twice and out of order; nobody else's count.
+    for part in [&parts[2], &parts[0], &parts[2]] {
+        near.hear_partner(at(100), 0, part);
+        near.hear_partner(at(100), 1, part);
+    }
+    let foreign = Frame::Part {
+        id: id ^ 1,
+        at: 1,
+        of: 3,
+        octets: parts[1][5..].to_vec(),
+    };
+    near.hear_partner(at(100), 0, &foreign.to_vec());
+    assert!(replies(&mut near, at(100)).is_empty());
+    near.hear_partner(at(200), 0, &parts[1]);
+    let told = replies(&mut near, at(200));
+    // By a datagram the client hears that it is to ask by a stream.
+    assert!(told.len() == 1 && told[0].metadata.truncation);
+    let stream = Client {
+        stream: Some(1),
+        ..client(1)
+    };
+    near.hear_client(at(300), stream, &question(2, "a.example", RecordType::TXT));
+    assert_eq!(replies(&mut near, at(300))[0].answers.len(), 30);
 }

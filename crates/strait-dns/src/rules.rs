@@ -105,6 +105,7 @@ mod tests {
             name: name::parse(text).unwrap(),
             kind,
             care: Care::default(),
+            checks: false,
             recursion: true,
             takes: None,
         };

@@ -8,15 +8,16 @@
 //! +---------+---------+---------+------+---------------------+------+
 //! ```
 //!
-//! Came: in seconds since 1970, 0 where the time wasn't known.
+//! Came: in seconds since 1970, 0 where the time wasn't known. Care has a bit for an address ahead
+//! of its answer: the body has that.
 
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 
-use hickory_proto::rr::RecordType;
-use strait_core::{Duration, Instant};
+use hickory_proto::rr::{Name, RecordType};
 
-use crate::body::{Body, take};
-use crate::cache::{Cache, Key};
+use crate::body::{Body, Outcome, take};
+use crate::cache::Key;
 use crate::frame::Care;
 use crate::name;
 
@@ -31,18 +32,42 @@ pub struct Saved {
     pub came_s: Option<u32>,
 }
 
+/// What was saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Something that is known.
+    Known(Saved),
+    /// The address by which a name goes ahead of its answer.
+    Ahead(Name, Ipv4Addr),
+}
+
 const VERIFIES: u8 = 1;
 const UNCHECKED: u8 = 2;
+const AHEAD: u8 = 4;
 
 /// Appends an entry.
 pub fn write(key: &Key, body: &Body, came_s: Option<u32>, out: &mut Vec<u8>) {
+    write_entry(key, body, came_s, 0, out);
+}
+
+/// Appends an address ahead of its answer.
+pub fn write_ahead(name: &Name, address: Ipv4Addr, out: &mut Vec<u8>) {
+    let key = Key::new(name, RecordType::A, Care::default());
+    let body = Body {
+        records: Vec::from([address.octets().to_vec()]),
+        ..Body::empty(Outcome::Records, 0)
+    };
+    write_entry(&key, &body, None, AHEAD, out);
+}
+
+fn write_entry(key: &Key, body: &Body, came_s: Option<u32>, flags: u8, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0, 0]);
     out.extend_from_slice(&came_s.unwrap_or(0).to_be_bytes());
     out.extend_from_slice(&key.kind.to_be_bytes());
     let verifies = if key.care.verifies { VERIFIES } else { 0 };
     let unchecked = if key.care.unchecked { UNCHECKED } else { 0 };
-    out.push(verifies | unchecked);
+    out.push(verifies | unchecked | flags);
     let mut octets = Vec::new();
     name::write(&key.name, &mut octets);
     out.extend_from_slice(&(octets.len() as u16).to_be_bytes());
@@ -54,7 +79,7 @@ pub fn write(key: &Key, body: &Body, came_s: Option<u32>, out: &mut Vec<u8>) {
 
 /// Takes an entry off `octets`: `None` if there is none that is whole. What can't be read is left
 /// out.
-pub fn read(octets: &mut &[u8]) -> Option<Option<Saved>> {
+pub fn read(octets: &mut &[u8]) -> Option<Option<Entry>> {
     let mut rest = *octets;
     let length = usize::from(u16::from_be_bytes(take(&mut rest)?));
     let (entry, rest) = rest.split_at_checked(length)?;
@@ -62,7 +87,7 @@ pub fn read(octets: &mut &[u8]) -> Option<Option<Saved>> {
     Some(read_one(entry))
 }
 
-fn read_one(mut entry: &[u8]) -> Option<Saved> {
+fn read_one(mut entry: &[u8]) -> Option<Entry> {
     let entry = &mut entry;
     let came_s = u32::from_be_bytes(take(entry)?);
     let kind = u16::from_be_bytes(take(entry)?);
@@ -79,93 +104,18 @@ fn read_one(mut entry: &[u8]) -> Option<Saved> {
         },
     };
     let body = Body::read(RecordType::from(kind), entry)?;
-    entry.is_empty().then_some(Saved {
+    if !entry.is_empty() {
+        return None;
+    }
+    if care & AHEAD != 0 {
+        let address = body.records.first()?.first_chunk::<4>()?;
+        return Some(Entry::Ahead(key.name, Ipv4Addr::from(*address)));
+    }
+    Some(Entry::Known(Saved {
         key,
         body,
         came_s: Some(came_s).filter(|came_s| *came_s > 0),
-    })
-}
-
-/// What has become known since it was saved last, and when.
-#[derive(Debug)]
-pub(crate) struct Diary {
-    /// Entries, where anything is saved.
-    unsaved: Option<Vec<u8>>,
-    /// Seconds since 1970 at a moment, where that is known.
-    calendar: Option<(Instant, u64)>,
-}
-
-impl Diary {
-    /// An empty one; with `saves` it takes notes.
-    pub(crate) fn new(saves: bool) -> Self {
-        Self {
-            unsaved: saves.then(Vec::new),
-            calendar: None,
-        }
-    }
-
-    pub(crate) const fn set_calendar(&mut self, now: Instant, since_1970_s: u64) {
-        self.calendar = Some((now, since_1970_s));
-    }
-
-    fn today_s(&self, now: Instant) -> Option<u32> {
-        let (at, seconds) = self.calendar?;
-        u32::try_from(seconds + now.since(at).as_secs()).ok()
-    }
-
-    /// Something has become known.
-    pub(crate) fn note(&mut self, now: Instant, key: &Key, body: &Body) {
-        let today_s = self.today_s(now);
-        let known = body.is_known() && body.life_s > 0;
-        if let Some(unsaved) = self.unsaved.as_mut().filter(|_| known) {
-            write(key, body, today_s, unsaved);
-        }
-    }
-
-    /// What has become known since it was taken last.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        self.unsaved
-            .as_mut()
-            .map(core::mem::take)
-            .unwrap_or_default()
-    }
-
-    /// Octets of that.
-    pub(crate) fn octets(&self) -> usize {
-        self.unsaved.as_ref().map_or(0, Vec::len)
-    }
-
-    /// All that a cache knows.
-    pub(crate) fn all(&mut self, now: Instant, cache: &Cache) -> Vec<u8> {
-        self.take();
-        let mut out = Vec::new();
-        for (key, body, fresh) in cache.iter().filter(|(_, body, _)| body.is_known()) {
-            let gone = (now + Duration::from_secs(u64::from(body.life_s))).since(fresh);
-            // Rather older than it is than younger.
-            let gone_s = gone.as_nanos().div_ceil(1_000_000_000);
-            let gone_s = u32::try_from(gone_s).unwrap_or(u32::MAX);
-            let came_s = self.today_s(now).and_then(|it| it.checked_sub(gone_s));
-            write(key, body, came_s, &mut out);
-        }
-        out
-    }
-
-    /// Has a cache take in what was saved; how many of the octets it was.
-    pub(crate) fn restore(&self, now: Instant, octets: &[u8], cache: &mut Cache) -> usize {
-        let today_s = self.today_s(now);
-        let mut rest = octets;
-        while let Some(entry) = read(&mut rest) {
-            let Some(Saved { key, body, came_s }) = entry else {
-                continue;
-            };
-            let ago_s = today_s
-                .zip(came_s)
-                .and_then(|(now, came)| now.checked_sub(came));
-            let ago = ago_s.map(|it| Duration::from_secs(u64::from(it)));
-            cache.restore(now, key, body, ago);
-        }
-        octets.len() - rest.len()
-    }
+    }))
 }
 
 #[cfg(test)]
@@ -175,8 +125,6 @@ mod tests {
     use alloc::vec;
 
     use proptest::prelude::*;
-
-    use crate::body::Outcome;
 
     fn saved(text: &str, came_s: Option<u32>) -> Saved {
         let care = Care {
@@ -203,11 +151,11 @@ mod tests {
             write(&it.key, &it.body, it.came_s, &mut out);
         }
         let mut octets = &out[..out.len() - 1];
-        assert_eq!(read(&mut octets), Some(Some(all[0].clone())));
+        assert_eq!(read(&mut octets), Some(Some(Entry::Known(all[0].clone()))));
         assert_eq!(read(&mut octets), None);
         let first = out.len() - octets.len() - 1;
         let mut octets = &out[first..];
-        assert_eq!(read(&mut octets), Some(Some(all[1].clone())));
+        assert_eq!(read(&mut octets), Some(Some(Entry::Known(all[1].clone()))));
         assert!(octets.is_empty() && read(&mut octets).is_none());
     }
 
@@ -218,7 +166,19 @@ mod tests {
         write(&right.key, &right.body, None, &mut out);
         let mut octets = &out[..];
         assert_eq!(read(&mut octets), Some(None));
-        assert_eq!(read(&mut octets), Some(Some(right)));
+        assert_eq!(read(&mut octets), Some(Some(Entry::Known(right))));
+    }
+
+    #[test]
+    fn an_address_ahead_comes_back() {
+        let (name, address) = (
+            name::parse("a.example").unwrap(),
+            Ipv4Addr::new(198, 19, 0, 1),
+        );
+        let mut out = Vec::new();
+        write_ahead(&name, address, &mut out);
+        let entry = Some(Entry::Ahead(name, address));
+        assert_eq!(read(&mut &out[..]), Some(entry));
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use hickory_proto::rr::Name;
 use strait_core::{Duration, Instant};
 
 use crate::body::Body;
-use crate::frame::{Frame, Types, sum_of};
+use crate::frame::{DATAGRAM_OCTETS, Frame, Types, sum_of};
 use crate::watched::{HELLO, LEASE, WATCHES_MAX};
 
 /// Names of all partners.
@@ -87,7 +87,8 @@ impl Watching {
         own.all.retain(|other, it| {
             *other != id && (it.name != *name || it.types.iter().all(|kind| !types.has(kind)))
         });
-        if full || own.all.len() >= WATCHES_MAX || !bodies.iter().all(Body::is_known) {
+        let fits = bodies.iter().all(Body::is_known) && !is_long(bodies);
+        if full || own.all.len() >= WATCHES_MAX || !fits {
             return false;
         }
         if own.all.is_empty() {
@@ -138,7 +139,7 @@ impl Watching {
             (watch.changes, watch.changes_since) = (0, now);
         }
         watch.changes += 1;
-        if watch.changes >= CHANGES_MAX {
+        if watch.changes >= CHANGES_MAX || is_long(&bodies) {
             own.all.remove(&id);
             return Some(Frame::Gone {
                 near: false,
@@ -219,6 +220,11 @@ impl Watch {
             bodies: self.bodies.clone(),
         }
     }
+}
+
+/// Whether a change takes more than a datagram: those are asked for.
+fn is_long(bodies: &[Body]) -> bool {
+    bodies.iter().map(Body::octets).sum::<usize>() > DATAGRAM_OCTETS
 }
 
 /// When answers are old.

@@ -14,7 +14,7 @@ use strait_core::prefix::Prefix;
 use strait_core::{Duration, Instant};
 use strait_dns::cache::Limits;
 use strait_dns::{
-    Client, Far, FarSettings, LinkState, Name, Near, NearSettings, RecordType, Wish, name,
+    Client, Far, FarSettings, LinkState, Meant, Name, Near, NearSettings, RecordType, Wish, name,
 };
 
 const RIGHT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -42,6 +42,8 @@ struct Weather {
     forges: bool,
     /// One of the gateways begins anew now and then.
     restarts: bool,
+    /// Names have addresses before they are known.
+    ahead: bool,
 }
 
 struct World {
@@ -63,13 +65,15 @@ struct World {
     right: Ipv4Addr,
     answered: u64,
     failed: u64,
+    /// Addresses by which names go that are asked for often.
+    ahead: BTreeMap<Name, Ipv4Addr>,
 }
 
 fn resolver() -> SocketAddr {
     SocketAddr::from(([10, 2, 0, 2], 53))
 }
 
-fn near(seed: u64) -> Near {
+fn near(seed: u64, ahead: bool) -> Near {
     let settings = NearSettings {
         limits: Limits {
             entries: 64,
@@ -82,6 +86,7 @@ fn near(seed: u64) -> Near {
         zones: vec![vec![Name::root()]],
         rules: Vec::new(),
         watches: true,
+        ahead: ahead.then_some(strait_dns::ahead::RANGE),
     };
     Near::new(settings, seed)
 }
@@ -98,7 +103,7 @@ fn far(seed: u64) -> Far {
 impl World {
     fn new(seed: u64, weather: Weather) -> Self {
         Self {
-            near: near(seed),
+            near: near(seed, weather.ahead),
             far: far(seed),
             now: Instant::ZERO,
             weather,
@@ -112,6 +117,7 @@ impl World {
             right: RIGHT,
             answered: 0,
             failed: 0,
+            ahead: BTreeMap::new(),
         }
     }
 
@@ -182,6 +188,11 @@ impl World {
         while let Some((client, reply)) = self.near.poll_reply() {
             self.take(client, &reply);
         }
+        for address in self.ahead.values() {
+            let meant = self.far.meant(self.now, 0, *address);
+            let other = |it: &Meant| matches!(it, Meant::Address(real) if *real != self.right);
+            assert!(!other(&meant), "somebody else is meant: {meant:?}");
+        }
         self.near.check();
         self.far.check();
     }
@@ -248,6 +259,16 @@ impl World {
         assert!(self.now <= asked + PATIENCE, "a reply that is late");
         let forged = |it: &Record| it.data == RData::A(A(FORGED));
         assert!(!reply.all_sections().any(forged), "a forger is believed");
+        let name = &reply.queries[0].name;
+        let address = reply.answers.first().and_then(|it| match it.data {
+            RData::A(address) => Some(address.0),
+            _ => None,
+        });
+        let ahead = address.filter(|it| strait_dns::ahead::RANGE.contains((*it).into()));
+        if let Some(ahead) = ahead.filter(|_| name.to_ascii().starts_with('n')) {
+            let before = *self.ahead.entry(name.clone()).or_insert(ahead);
+            assert_eq!(before, ahead, "a name has another address");
+        }
         if reply.answers.is_empty() {
             self.failed += 1;
         } else {
@@ -325,7 +346,7 @@ fn setting(variable: &str, usual: u64) -> u64 {
 #[test]
 fn every_question_has_one_reply_in_time_and_no_forger_is_believed() {
     let first = setting("STRAIT_SWARM_SEED", 1);
-    let (mut answered, mut asked) = (0, 0);
+    let (mut answered, mut asked, mut known) = (0, 0, 0);
     for seed in first..first + setting("STRAIT_SWARM_RUNS", 40) {
         let mut draw = Stream::new(seed, "weather");
         let weather = Weather {
@@ -336,6 +357,7 @@ fn every_question_has_one_reply_in_time_and_no_forger_is_believed() {
             wrong: [0, 4][draw.below(2) as usize],
             forges: draw.below(2) == 0,
             restarts: draw.below(4) == 0,
+            ahead: draw.below(2) == 0,
         };
         let mut world = World::new(seed, weather);
         for number in 0..400u16 {
@@ -349,7 +371,11 @@ fn every_question_has_one_reply_in_time_and_no_forger_is_believed() {
             world.ask(host, number, &text);
             if world.weather.restarts && draw.below(50) == 0 {
                 if draw.below(2) == 0 {
-                    world.near = near(seed + u64::from(number));
+                    let saved = world.near.memory_mut().saved(world.now);
+                    world.near = near(seed + u64::from(number), world.weather.ahead);
+                    if world.weather.ahead {
+                        world.near.memory_mut().restore(world.now, &saved);
+                    }
                     world.open.clear();
                 } else {
                     world.far = far(seed + u64::from(number));
@@ -358,10 +384,18 @@ fn every_question_has_one_reply_in_time_and_no_forger_is_believed() {
         }
         world.run_until(world.now + Duration::from_secs(700));
         assert!(world.open.is_empty(), "seed {seed}: {:?}", world.open);
+        if world.weather.loss == 0 && world.weather.wrong == 0 {
+            // Whoever goes on sending gets to whom he means, whatever began anew.
+            let (now, far) = (world.now, &mut world.far);
+            let meant = |it: &Ipv4Addr| far.meant(now, 0, *it) == Meant::Address(RIGHT.into());
+            assert!(world.ahead.values().all(meant), "seed {seed}");
+            known += world.ahead.len();
+        }
         answered += world.answered;
         asked += world.answered + world.failed;
     }
     assert!(answered * 2 > asked, "{answered} of {asked}");
+    assert!(known > 0, "no name went by an address");
 }
 
 #[test]
@@ -375,6 +409,7 @@ fn a_name_crosses_once_where_nothing_is_lost() {
             wrong: 0,
             forges: true,
             restarts: false,
+            ahead: false,
         };
         let mut world = World::new(delay_ms, weather);
         // A resolver that asks again each second, on each of five hosts, for less than the 56 s
@@ -401,6 +436,7 @@ fn names_by_chance_take_a_quarter_of_the_line_at_most() {
         wrong: 0,
         forges: false,
         restarts: false,
+        ahead: false,
     };
     let mut world = World::new(1, weather);
     for number in 0..20_000u16 {
@@ -430,6 +466,7 @@ fn question_and_answer_of_an_address_have_forty_octets_at_most() {
         wrong: 0,
         forges: false,
         restarts: false,
+        ahead: false,
     };
     let mut world = World::new(1, weather);
     let mut draw = Stream::new(1, "names");
@@ -463,6 +500,7 @@ fn calm(seed: u64, loss: u64) -> World {
         wrong: 0,
         forges: false,
         restarts: false,
+        ahead: false,
     };
     World::new(seed, weather)
 }
@@ -509,7 +547,7 @@ fn what_is_kept_fresh_is_right_again_soon_whatever_is_lost_and_whoever_starts_an
         assert!(world.near.stats().fresh.watched > 0);
         match seed % 3 {
             0 => {
-                world.near = near(seed);
+                world.near = near(seed, false);
                 world.open.clear();
             }
             1 => world.far = far(seed),

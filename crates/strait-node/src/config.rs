@@ -442,6 +442,16 @@ impl NodeConfig {
         self.mail.as_ref().filter(|mail| mail.enabled)
     }
 
+    /// What the host's rules bring to the TCP proxy: all that partners are responsible for, and
+    /// addresses that stand for names. Nothing without a proxy.
+    pub fn proxied(&self) -> Vec<Prefix> {
+        let Some(proxy) = self.proxy() else {
+            return Vec::new();
+        };
+        let ahead = self.dns().and_then(DnsConfig::ahead_here);
+        proxy.destinations().chain(ahead).collect()
+    }
+
     /// Whether it has sockets of its own: for services, for clients of a station, or as a client of
     /// somebody else's.
     pub fn has_sockets(&self) -> bool {

@@ -156,6 +156,10 @@ pub struct HostEntry {
     /// Lab: addresses of the gateway's interface on that LAN.
     #[serde(default)]
     pub gateway_addresses: Vec<Prefix>,
+    /// Its pings, datagrams and pages over IPv4 begin with the look-up of the other host's name,
+    /// and go to the address that it is told.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub resolves: bool,
 }
 
 impl HostEntry {

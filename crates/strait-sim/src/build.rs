@@ -272,7 +272,7 @@ fn around(topology: &Topology, gateway: MemberId, config: &NodeConfig) -> Around
         cables: cables.collect(),
         further: further.collect(),
         networks,
-        brought: config.proxy().map(|proxy| proxy.destinations().collect()),
+        brought: config.proxy().map(|_| config.proxied()),
     }
 }
 

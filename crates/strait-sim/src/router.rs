@@ -48,6 +48,11 @@ impl Router {
         }
     }
 
+    /// Whether it is a LAN.
+    pub const fn is_switch(&self) -> bool {
+        !self.counts_hops
+    }
+
     /// Sends packets to `prefix` out of `port`.
     pub fn add_route(&mut self, prefix: Prefix, port: PortId) {
         self.routes.add(

@@ -487,6 +487,10 @@ impl World {
 
     /// Adds a plain router.
     pub fn add_router(&mut self, name: &str, router: Router) -> NodeIndex {
+        // Like a host a switch has no classes.
+        if let Some(paths) = self.fabric.paths.as_mut().filter(|_| router.is_switch()) {
+            paths.set_host(self.slots.len());
+        }
         self.add(name, Body::Router(Box::new(router)))
     }
 

@@ -165,7 +165,13 @@ described! {
         /// Answers that weren't a resolver's to what it had been asked
         forged: u64 = stats.resolvers.forged => counter("dns_forged");
         /// Questions of clients that rules answered
-        ruled: u64 = stats.ruled => counter("dns_ruled").head("by rule");
+        ruled: u64 = stats.own.ruled => counter("dns_ruled").head("by rule");
+        /// Questions of clients that were answered by an address ahead of the name's own
+        ahead: u64 = stats.own.ahead => counter("dns_ahead").head("ahead");
+        /// Packets whose address ahead of a name's own was translated
+        translated: u64 = stats.own.translated => counter("dns_translated");
+        /// Addresses ahead that partners were asked about
+        strange: u64 = stats.own.strange => counter("dns_strange");
         /// Changes told without being asked for, to partners or by them
         changes: u64 = stats.fresh.changes => counter("dns_changes").head("changes");
         /// Names that partners keep fresh

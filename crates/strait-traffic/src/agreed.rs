@@ -61,6 +61,17 @@ pub fn dns_name(sequence: u64) -> String {
     format!("n{:05}.{DNS_ZONE}", sequence % 100_000)
 }
 
+/// The zone of hosts' names.
+pub const HOSTS_ZONE: &str = "hosts.hf.example";
+
+/// The name by which a traffic knows the other host: each another one, told apart by its ports.
+pub fn host_name(ports: Ports) -> String {
+    format!("h{:05}.{HOSTS_ZONE}", ports.from)
+}
+
+/// How long a host waits for the address of a name before it asks again.
+pub const HOST_NAME_WAIT: Duration = Duration::from_secs(5);
+
 /// A round of questions to everybody: where each goes, and octets of its payload. The sizes are
 /// those of a question for one name or one service.
 pub fn chatter_round(family: Family) -> Vec<(SocketAddr, usize)> {

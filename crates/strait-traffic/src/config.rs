@@ -29,6 +29,8 @@ pub use self::keys::TrafficKeys;
 pub struct TrafficConfig {
     /// What it is, with what only this kind has.
     pub what: Traffic,
+    /// Who is asked for the other host's name, if that is looked up before anything is sent.
+    pub resolver: Option<IpAddr>,
     keys: TrafficKeys,
 }
 
@@ -45,7 +47,11 @@ impl TryFrom<TrafficKeys> for TrafficConfig {
 
     fn try_from(keys: TrafficKeys) -> Result<Self, KeyError> {
         let what = keys.sorted_out()?;
-        Ok(Self { what, keys })
+        Ok(Self {
+            what,
+            resolver: None,
+            keys,
+        })
     }
 }
 

@@ -306,6 +306,18 @@ fn names_are_looked_up_by_proxies_live_as_in_virtual_time() {
 }
 
 #[test]
+fn names_are_connected_to_before_they_are_known() {
+    if !can_run("lab ahead") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/ahead.toml");
+    let only = ["--only", "turn,exchange,pings", "--brief"];
+    let told = lab(folder.path(), &scenario, &only);
+    told.expect_all(&["open-names-live", "open-names-pings", "lab-nothing-left"]);
+}
+
+#[test]
 fn clients_are_asked_about_live_as_in_virtual_time() {
     if !can_run("lab asked") {
         return;

@@ -16,7 +16,6 @@ const SCENARIO_FOLDERS: [&str; 12] = [
     "nodes",
     "policies",
     "proxy",
-    "mail",
     "regressions",
     "studies",
 ];

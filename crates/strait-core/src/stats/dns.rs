@@ -47,8 +47,8 @@ pub struct DnsStats {
     pub served_again: u64,
     /// Those not taken: too many, or no resolver is configured.
     pub unserved: u64,
-    /// Questions of clients that rules of the node file answered.
-    pub ruled: u64,
+    /// What it says of its own.
+    pub own: OwnAnswerStats,
     /// What is kept fresh.
     pub fresh: FreshStats,
     /// What resolvers were asked.
@@ -80,7 +80,10 @@ impl DnsStats {
         self.served += other.served;
         self.served_again += other.served_again;
         self.unserved += other.unserved;
-        self.ruled += other.ruled;
+        self.own.ruled += other.own.ruled;
+        self.own.ahead += other.own.ahead;
+        self.own.translated += other.own.translated;
+        self.own.strange += other.own.strange;
         self.fresh.changes += other.fresh.changes;
         self.fresh.watched += other.fresh.watched;
         self.fresh.watching += other.fresh.watching;
@@ -89,6 +92,19 @@ impl DnsStats {
         self.resolvers.unanswered += other.resolvers.unanswered;
         self.resolvers.forged += other.resolvers.forged;
     }
+}
+
+/// What a DNS proxy says of its own, and what follows from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnAnswerStats {
+    /// Questions of clients that rules of the node file answered.
+    pub ruled: u64,
+    /// Those that an address ahead of the answer was told to, or nothing beside it.
+    pub ahead: u64,
+    /// Packets to such addresses of partners', and from those who are meant.
+    pub translated: u64,
+    /// Addresses of partners' by which no name goes here, as far as is known.
+    pub strange: u64,
 }
 
 /// What is kept fresh by the side of the resolvers.

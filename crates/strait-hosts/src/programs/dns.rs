@@ -1,10 +1,10 @@
 //! Look-ups of names, one question a datagram (RFC 1035), and a server that answers all of them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use strait_core::{Duration, Instant};
-use strait_traffic::{DNS_LIFE_S, FlowLog, LookUps, dns_name, widen};
+use strait_traffic::{DNS_LIFE_S, FlowLog, HOST_NAME_WAIT, HOSTS_ZONE, LookUps, dns_name, widen};
 
 use super::Span;
 use crate::host::{Application, Event, Stack};
@@ -17,25 +17,30 @@ const FLAGS: [u8; 2] = [0x01, 0x20];
 
 /// Type A, and class IN, of the root's end.
 const ADDRESS: [u8; 5] = [0, 0, 1, 0, 1];
-/// The address that every name has.
+/// The address that every name has which is no host's.
 const HOST: [u8; 4] = [192, 0, 2, 1];
 
 /// A question for a name and a type.
-fn question(sequence: u64, name: u64, kind: u16, out: &mut Vec<u8>) {
+fn question(sequence: u64, name: &str, kind: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&(sequence as u16).to_be_bytes());
     out.extend_from_slice(&FLAGS);
     out.extend_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
-    for label in dns_name(name).split('.') {
-        out.push(label.len() as u8);
-        out.extend_from_slice(label.as_bytes());
-    }
-    out.push(0);
+    write_name(name, out);
     out.extend_from_slice(&kind.to_be_bytes());
     out.extend_from_slice(&[0, 1]);
 }
 
-/// The answer to a question; nothing to what is none. Names have nothing but an IPv4 address.
-fn answer(question: &[u8], out: &mut Vec<u8>) -> bool {
+fn write_name(name: &str, out: &mut Vec<u8>) {
+    for label in name.split('.') {
+        out.push(label.len() as u8);
+        out.extend_from_slice(label.as_bytes());
+    }
+    out.push(0);
+}
+
+/// The answer to a question; nothing to what is none. Names have nothing but an IPv4 address: in
+/// the hosts' zone `own`.
+fn answer(question: &[u8], own: [u8; 4], out: &mut Vec<u8>) -> bool {
     let Some((header, asked)) = question.split_first_chunk::<HEADER_OCTETS>() else {
         return false;
     };
@@ -57,7 +62,11 @@ fn answer(question: &[u8], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(&[0xc0, HEADER_OCTETS as u8, 0, 1, 0, 1]);
         out.extend_from_slice(&DNS_LIFE_S.to_be_bytes());
         out.extend_from_slice(&[0, 4]);
-        out.extend_from_slice(&HOST);
+        let mut zone = Vec::new();
+        write_name(HOSTS_ZONE, &mut zone);
+        let name = asked[..asked.len() - 4].to_ascii_lowercase();
+        let is_host = name.ends_with(&zone);
+        out.extend_from_slice(if is_host { &own } else { &HOST });
     }
     true
 }
@@ -126,8 +135,8 @@ impl Lookups {
     /// Sends a question; its octets.
     fn ask(&mut self, now: Instant, sequence: u64, stack: &mut Stack) -> Option<u32> {
         let mut payload = stack.buffer();
-        let name = self.manner.name(sequence);
-        question(sequence, name, self.manner.kind.1, &mut payload);
+        let name = dns_name(self.manner.name(sequence));
+        question(sequence, &name, self.manner.kind.1, &mut payload);
         let sent = stack.send_udp(now, self.ends.0, self.ends.1, self.dscp, &payload);
         if !sent {
             self.log.count("not_sent");
@@ -157,8 +166,8 @@ impl Lookups {
         let sequence = sequence.filter(|it| *it < self.sent && from == self.ends.1);
         let told = sequence.and_then(|sequence| {
             let mut asked = Vec::new();
-            let name = self.manner.name(sequence);
-            question(sequence, name, self.manner.kind.1, &mut asked);
+            let name = dns_name(self.manner.name(sequence));
+            question(sequence, &name, self.manner.kind.1, &mut asked);
             Some((sequence, told(&asked, payload)?))
         });
         let waits = !self.manner.waits.is_empty();
@@ -208,6 +217,86 @@ impl Application for Lookups {
     }
 }
 
+/// A program that can be told where to send to.
+pub(super) trait Aim: Application {
+    /// Its user begins to wait.
+    fn begin(&mut self, _now: Instant) {}
+
+    /// It sends to there, from now on.
+    fn aim(&mut self, now: Instant, to: IpAddr);
+}
+
+/// A program that looks up a name before it begins, and asks again until it is told.
+pub(super) struct Named<A> {
+    pub(super) app: A,
+    pub(super) name: String,
+    /// The ends of its questions.
+    pub(super) ends: (SocketAddr, SocketAddr),
+    /// When it asks next, until it knows.
+    pub(super) asks: Option<Instant>,
+    pub(super) asked: u64,
+}
+
+impl<A: Aim> Named<A> {
+    fn ask(&mut self, now: Instant, stack: &mut Stack) {
+        if self.asked == 0 {
+            self.app.begin(now);
+        }
+        self.asks = Some(now + HOST_NAME_WAIT);
+        let mut payload = stack.buffer();
+        question(self.asked, &self.name, 1, &mut payload);
+        stack.send_udp(now, self.ends.0, self.ends.1, 0, &payload);
+        stack.recycle(payload);
+        self.asked += 1;
+    }
+
+    /// The address that an answer tells, if it is one to a question of its.
+    fn address(&self, from: SocketAddr, payload: &[u8]) -> Option<IpAddr> {
+        let number = u64::from(u16::from_be_bytes(*payload.first_chunk()?));
+        let mut asked = Vec::new();
+        question(number, &self.name, 1, &mut asked);
+        let rest = payload.get(HEADER_OCTETS..)?;
+        let right = from == self.ends.1
+            && number < self.asked
+            && payload[3] & 0x0f == 0
+            && payload[6..8] == [0, 1]
+            && rest.starts_with(&asked[HEADER_OCTETS..]);
+        let address = payload.last_chunk::<4>().filter(|_| right)?;
+        Some(IpAddr::from(*address))
+    }
+}
+
+impl<A: Aim> Application for Named<A> {
+    fn handle(&mut self, now: Instant, event: Event<'_>, stack: &mut Stack) {
+        match event {
+            Event::Timeout if self.asks.is_some_and(|at| at <= now) => self.ask(now, stack),
+            Event::Datagram {
+                from,
+                port,
+                payload,
+                ..
+            } if port == self.ends.0.port() => {
+                let address = self.address(from, payload);
+                if let Some(address) = address.filter(|_| self.asks.is_some()) {
+                    self.asks = None;
+                    self.app.aim(now, address);
+                    self.app.handle(now, Event::Timeout, stack);
+                }
+            }
+            _ if self.asks.is_none() => self.app.handle(now, event, stack),
+            _ => {}
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.asks.or_else(|| self.app.wake())
+    }
+
+    fn log(&self) -> &FlowLog {
+        self.app.log()
+    }
+}
+
 /// Answers.
 pub(super) struct NameServer {
     pub(super) log: FlowLog,
@@ -222,7 +311,11 @@ impl Application for NameServer {
         };
         self.log.count("questions");
         let mut told = stack.buffer();
-        if answer(payload, &mut told) {
+        let own = match self.own.ip() {
+            IpAddr::V4(own) => own.octets(),
+            IpAddr::V6(_) => HOST,
+        };
+        if answer(payload, own, &mut told) {
             stack.send_udp(now, self.own, from, self.dscp, &told);
         } else {
             self.log.count("unusable");
@@ -243,51 +336,53 @@ impl Application for NameServer {
 mod tests {
     use super::*;
 
+    const OWN: [u8; 4] = [10, 2, 0, 2];
+
     #[test]
     fn question_and_answer_are_these_octets() {
         let mut asked = Vec::new();
-        question(7, 7, 1, &mut asked);
+        question(7, &dns_name(7), 1, &mut asked);
         let name = b"\x06n00007\x02hf\x07example\0\0\x01\0\x01";
         let head = [0, 7, 0x01, 0x20, 0, 1, 0, 0, 0, 0, 0, 0];
         assert_eq!(asked, [&head[..], name].concat());
         let mut said = Vec::new();
-        assert!(answer(&asked, &mut said));
+        assert!(answer(&asked, OWN, &mut said));
         let head = [0, 7, 0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
         let record = b"\xc0\x0c\0\x01\0\x01\0\0\x02\x58\0\x04\xc0\0\x02\x01";
         assert_eq!(said, [&head[..], name, record].concat());
         assert_eq!(told(&asked, &said), Some(Told::Known));
         // Answers, and what is cut short, get none.
         let mut none = Vec::new();
-        assert!(!answer(&said, &mut none) && !answer(&asked[..11], &mut none));
+        assert!(!answer(&said, OWN, &mut none) && !answer(&asked[..11], OWN, &mut none));
         assert!(none.is_empty());
     }
 
     #[test]
     fn what_is_behind_a_question_and_other_types_are_answered_without_a_record() {
         let mut asked = Vec::new();
-        question(7, 7, 1, &mut asked);
+        question(7, &dns_name(7), 1, &mut asked);
         asked[11] = 1;
         let of_address = asked.clone();
         // Extended DNS with 4096 octets.
         asked.extend_from_slice(&[0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0]);
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        assert!(answer(&asked, &mut with) && answer(&of_address, &mut without));
+        assert!(answer(&asked, OWN, &mut with) && answer(&of_address, OWN, &mut without));
         assert_eq!(with, without);
         let kind = of_address.len() - 3;
         let mut other = of_address;
         other[kind] = 28;
         let mut none = Vec::new();
-        assert!(answer(&other, &mut none));
+        assert!(answer(&other, OWN, &mut none));
         assert_eq!((none[7], none.len()), (0, other.len()));
         let mut asked = Vec::new();
-        question(7, 7, 28, &mut asked);
+        question(7, &dns_name(7), 28, &mut asked);
         assert_eq!(told(&asked, &none), Some(Told::Known));
     }
 
     #[test]
     fn failures_and_other_answers_are_told_apart() {
         let mut asked = Vec::new();
-        question(7, 7, 1, &mut asked);
+        question(7, &dns_name(7), 1, &mut asked);
         let mut failed = asked.clone();
         failed[2..4].copy_from_slice(&[0x81, 0x82]);
         assert_eq!(told(&asked, &failed), Some(Told::Failure));
@@ -296,5 +391,14 @@ mod tests {
             other[at] = octet;
             assert_eq!(told(&asked, &other), None, "{at}");
         }
+    }
+
+    #[test]
+    fn a_host_has_its_own_address() {
+        let mut asked = Vec::new();
+        question(7, "H00001.Hosts.hf.example", 1, &mut asked);
+        let mut said = Vec::new();
+        assert!(answer(&asked, OWN, &mut said));
+        assert!(said.ends_with(&OWN));
     }
 }

@@ -1,6 +1,6 @@
 //! Voice and plain UDP: datagrams at a pace one way, or both.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use strait_core::chance::Stream;
 use strait_core::{Duration, Instant};
@@ -11,6 +11,7 @@ use strait_traffic::{
 use strait_wire::rtp::RtpHeader;
 
 use super::Span;
+use super::dns::Aim;
 use crate::host::{Application, Event, Stack};
 
 /// What the datagrams are.
@@ -160,6 +161,14 @@ impl Datagrams {
             }
             _ => self.log.count("unusable"),
         }
+    }
+}
+
+impl Aim for Datagrams {
+    fn aim(&mut self, now: Instant, to: IpAddr) {
+        self.ends.1.set_ip(to);
+        self.span.start = self.span.start.max(now);
+        self.begin();
     }
 }
 

@@ -28,12 +28,12 @@ use strait_traffic::mgen::Protocol;
 use strait_traffic::pair::PairCampaign;
 use strait_traffic::{
     Content, DNS_PORT, FlowLog, LookUps, MgenTraffic, Ports, Side, TcpOptions, Traffic,
-    TrafficConfig, association, mail_text, object_octets, source_ports,
+    TrafficConfig, association, host_name, mail_text, object_octets, source_ports,
 };
 
 use self::bulk::{BulkReceiver, BulkSender};
 use self::chatter::{ChatterSource, Speaker};
-use self::dns::{Lookups, NameServer};
+use self::dns::{Aim, Lookups, NameServer, Named};
 use self::echo::{EchoAsker, EchoCaller, Safety};
 use self::flow::{Datagrams, Form, Pace};
 use self::mail::MailCaller;
@@ -90,6 +90,7 @@ pub fn install(
         from,
         to,
         ends,
+        ports,
         seed,
         span: span(config, seed),
     };
@@ -291,11 +292,52 @@ struct Job<'a> {
     from: &'a mut Host,
     to: &'a mut Host,
     ends: (SocketAddr, SocketAddr),
+    ports: Ports,
     seed: u64,
     span: Span,
 }
 
+/// Of a traffic's ports, the one by which it looks up a name.
+const NAME_PORT: u16 = 63;
+
 impl Job<'_> {
+    /// Installs what begins, which may look up the other host's name before: then that answers for
+    /// it, beside other names. Whether it has its ports.
+    fn install(&mut self, app: impl Aim + 'static, bind: impl FnOnce(&mut Stack) -> bool) -> bool {
+        let mut bound = true;
+        let Some(asked) = self.config.resolver else {
+            self.from.install(|stack| {
+                bound = bind(stack);
+                app
+            });
+            return bound;
+        };
+        let server = SocketAddr::new(self.ends.1.ip(), DNS_PORT);
+        let (ip, port) = (self.ends.0.ip(), self.ends.0.port() + NAME_PORT);
+        let named = Named {
+            app,
+            name: host_name(self.ports),
+            ends: (SocketAddr::new(ip, port), SocketAddr::new(asked, DNS_PORT)),
+            asks: Some(self.span.start),
+            asked: 0,
+        };
+        self.from.install(|stack| {
+            bound = bind(stack) && stack.bind_udp(port);
+            named
+        });
+        // One for all names is enough.
+        let server = NameServer {
+            log: FlowLog::new(&format!("{}.names", self.config.name), Side::To),
+            own: server,
+            dscp: 0,
+        };
+        self.to.install(|stack| {
+            stack.bind_udp(DNS_PORT);
+            server
+        });
+        bound
+    }
+
     fn log(&self, side: Side) -> FlowLog {
         FlowLog::new(&self.config.name, side)
     }
@@ -319,7 +361,7 @@ impl Job<'_> {
     }
 
     fn datagrams(
-        self,
+        mut self,
         form: Form,
         payload_octets: u32,
         pace: Pace,
@@ -354,10 +396,7 @@ impl Job<'_> {
         first.begin();
         second.begin();
         let mut bound = [true; 2];
-        self.from.install(|stack| {
-            bound[0] = bind(stack, near.port());
-            first
-        });
+        bound[0] = self.install(first, |stack| bind(stack, near.port()));
         self.to.install(|stack| {
             bound[1] = bind(stack, far.port());
             second
@@ -370,7 +409,7 @@ impl Job<'_> {
     }
 
     fn ping(
-        self,
+        mut self,
         payload_octets: u32,
         period: Duration,
         count: Option<u64>,
@@ -388,12 +427,7 @@ impl Job<'_> {
             content: self.content(),
             sent: 0,
         };
-        let mut bound = true;
-        self.from.install(|stack| {
-            bound = stack.bind_echo(ident);
-            ping
-        });
-        if bound {
+        if self.install(ping, |stack| stack.bind_echo(ident)) {
             Ok(())
         } else {
             Err(self.taken(self.from, ident))
@@ -580,7 +614,7 @@ impl Job<'_> {
     }
 
     fn page(
-        self,
+        mut self,
         (objects, octets): (u32, u64),
         connections: u32,
         options: &TcpOptions,
@@ -596,7 +630,7 @@ impl Job<'_> {
             self.content(),
         );
         let server = PageServer::new(self.log(Side::To), self.content());
-        self.from.install(|_| client);
+        self.install(client, |_| true);
         self.listen(options, server)
     }
 }

@@ -2,12 +2,13 @@
 //! used again for the next object.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use strait_core::Instant;
 use strait_tcp::TcpState;
 use strait_traffic::{Content, FlowLog, ObjectMark, TcpOptions};
 
+use super::dns::Aim;
 use super::http::{RESPONSE_HEAD_OCTETS, object_place, request};
 use crate::host::{Application, ConnectionId, Event, Stack};
 
@@ -204,12 +205,23 @@ impl PageClient {
     }
 }
 
+impl Aim for PageClient {
+    fn begin(&mut self, now: Instant) {
+        self.log.transfer().started_ns = Some(now.as_nanos());
+    }
+
+    fn aim(&mut self, _now: Instant, to: IpAddr) {
+        self.ends.1.set_ip(to);
+    }
+}
+
 impl Application for PageClient {
     fn handle(&mut self, now: Instant, event: Event<'_>, stack: &mut Stack) {
         match event {
             Event::Timeout if self.start.is_some_and(|start| start <= now) => {
                 self.start = None;
-                self.log.transfer().started_ns = Some(now.as_nanos());
+                let started_ns = &mut self.log.transfer().started_ns;
+                started_ns.get_or_insert(now.as_nanos());
                 self.open(now, stack);
             }
             Event::Ready(id) => self.work(now, id, stack),

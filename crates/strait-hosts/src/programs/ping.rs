@@ -6,6 +6,7 @@ use strait_core::{Duration, Instant};
 use strait_traffic::{Content, FlowLog, place, widen};
 
 use super::Span;
+use super::dns::Aim;
 use crate::host::{Application, Event, Stack};
 
 pub(super) struct Ping {
@@ -54,6 +55,13 @@ impl Ping {
         } else {
             self.log.count("unusable");
         }
+    }
+}
+
+impl Aim for Ping {
+    fn aim(&mut self, now: Instant, to: IpAddr) {
+        self.ends.1 = to;
+        self.span.start = self.span.start.max(now);
     }
 }
 

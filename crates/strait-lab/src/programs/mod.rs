@@ -8,6 +8,7 @@ mod echo;
 mod esp;
 mod mail;
 mod measured;
+mod named;
 mod page;
 mod pairs;
 mod ping;

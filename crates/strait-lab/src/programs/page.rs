@@ -5,6 +5,7 @@ use std::process::Command;
 use strait_core::time::Duration;
 use strait_traffic::{ObjectMark, Traffic, object_octets};
 
+use super::named::{HostNames, asked};
 use super::web::{WebServer, joined, stop, unfinished};
 use super::{Collected, Flow, Origin, Program};
 use crate::ground::process::Running;
@@ -18,6 +19,7 @@ const BROWSER: &str = include_str!("page.py");
 pub(crate) struct Page {
     connections: u32,
     server: WebServer,
+    names: HostNames,
     client: Option<Running>,
 }
 
@@ -38,6 +40,7 @@ impl Page {
         Ok(Self {
             connections,
             server: WebServer::new(flow, 1, object_octets(objects, octets))?,
+            names: HostNames::default(),
             client: None,
         })
     }
@@ -45,6 +48,7 @@ impl Page {
 
 impl Program for Page {
     fn prepare(&mut self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
+        self.names.start(stage, flow)?;
         self.server.start(stage, flow)
     }
 
@@ -63,6 +67,11 @@ impl Program for Page {
         command.arg(self.connections.to_string());
         command.arg(WebServer::fetched(stage, flow));
         command.arg((origin.at + flow.start).as_nanos().to_string());
+        command.args(
+            asked(flow)
+                .into_iter()
+                .flat_map(|(resolver, name)| [resolver, name]),
+        );
         self.client = Some(stage.start(flow.host(stage, 0), &flow.config.name, command)?);
         Ok(())
     }
@@ -74,6 +83,7 @@ impl Program for Page {
     fn finish(&mut self) {
         stop(self.client.as_ref());
         self.server.stop();
+        self.names.stop();
     }
 
     fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected {

@@ -6,6 +6,7 @@ use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
 use strait_traffic::{FlowLog, Side, Traffic, report};
 
+use super::named::{HostNames, told};
 use super::{Collected, Flow, Origin, Program};
 use crate::ground::process::{Running, require};
 use crate::{LabError, Stage};
@@ -16,6 +17,7 @@ pub(crate) struct Ping {
     payload_octets: u32,
     period: Duration,
     count: u64,
+    names: HostNames,
     running: Option<Running>,
 }
 
@@ -42,12 +44,17 @@ impl Ping {
             payload_octets,
             period,
             count: count.map_or(fitting, |count| count.min(fitting)),
+            names: HostNames::default(),
             running: None,
         })
     }
 }
 
 impl Program for Ping {
+    fn prepare(&mut self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
+        self.names.start(stage, flow)
+    }
+
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, _: Origin) -> Result<(), LabError> {
         let mut command = Command::new("ping");
         command.args([flow.family_option(), "-n", "-D"]);
@@ -60,6 +67,7 @@ impl Program for Ping {
         command.args(["-Q", &flow.traffic_class().to_string()]);
         command.arg(flow.address(1).to_string());
         let name = &flow.config.name;
+        let command = told(flow, command);
         self.running = Some(stage.start(flow.host(stage, 0), name, command)?);
         Ok(())
     }
@@ -72,6 +80,7 @@ impl Program for Ping {
         if let Some(running) = &self.running {
             running.end_by(Signal::SIGINT, Duration::from_millis(500));
         }
+        self.names.stop();
     }
 
     fn collect(&self, _: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected {

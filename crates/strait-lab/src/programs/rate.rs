@@ -8,6 +8,7 @@ use serde_json::Value;
 use strait_core::time::Duration;
 use strait_traffic::{FlowReport, Kind, Traffic};
 
+use super::named::{HostNames, told};
 use super::{Collected, Flow, Origin, Program};
 use crate::ground::net::is_bound;
 use crate::ground::process::{Running, require};
@@ -19,6 +20,7 @@ pub(crate) struct Rate {
     payload_octets: u32,
     rate_bit_s: u64,
     seconds: u64,
+    names: HostNames,
     server: Option<Running>,
     client: Option<Running>,
 }
@@ -53,6 +55,7 @@ impl Rate {
             payload_octets,
             rate_bit_s,
             seconds: span.as_secs_f64().round().max(1.0) as u64,
+            names: HostNames::default(),
             server: None,
             client: None,
         })
@@ -67,7 +70,7 @@ impl Program for Rate {
         command.args(["-B", &flow.address(1).to_string()]);
         let name = format!("{}-server", flow.config.name);
         self.server = Some(stage.start(flow.host(stage, 1), &name, command)?);
-        Ok(())
+        self.names.start(stage, flow)
     }
 
     fn is_prepared(&self, stage: &Stage<'_>, flow: &Flow) -> Result<bool, LabError> {
@@ -85,6 +88,7 @@ impl Program for Rate {
         command.args(["-t", &self.seconds.to_string()]);
         command.args(["-S", &flow.traffic_class().to_string()]);
         let name = &flow.config.name;
+        let command = told(flow, command);
         self.client = Some(stage.start(flow.host(stage, 0), name, command)?);
         Ok(())
     }
@@ -98,6 +102,7 @@ impl Program for Rate {
         for running in self.client.iter().chain(&self.server) {
             running.end_by(Signal::SIGTERM, Duration::from_millis(500));
         }
+        self.names.stop();
     }
 
     fn collect(&self, _: &Stage<'_>, flow: &Flow, _: Origin) -> Collected {

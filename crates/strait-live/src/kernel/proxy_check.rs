@@ -56,11 +56,11 @@ struct Host {
 /// What this host lacks; `None` if the gateway has no proxy.
 pub fn lacks(config: &NodeConfig) -> Option<Vec<Lack>> {
     let proxy = config.proxy()?;
-    Some(judge(config, proxy, &look(config, proxy)))
+    Some(judge(config, proxy, &look(config)))
 }
 
-fn look(config: &NodeConfig, proxy: &ProxyConfig) -> Host {
-    let ways = proxy.destinations().map(|prefix| {
+fn look(config: &NodeConfig) -> Host {
+    let ways = config.proxied().into_iter().map(|prefix| {
         let address = prefix.network().address.to_string();
         let way = output("ip", &[flag(prefix.address), "route", "get", &address]);
         (prefix, way.unwrap_or_default())
@@ -112,10 +112,8 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
     match &host.table {
         Err(why) => lack("nft", format!("no table `{TABLE}` of nft: {why}"), set),
         Ok(table) => {
-            for prefix in proxy
-                .destinations()
-                .filter(|it| !brings(table, it, proxy.port))
-            {
+            let all = config.proxied().into_iter();
+            for prefix in all.filter(|it| !brings(table, it, proxy.port)) {
                 let message = format!("no nft rule brings what is for {prefix}");
                 lack("nft", message, set);
             }
@@ -128,10 +126,8 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
     let tuns = config.host.all().filter(|side| side.kind == HostKind::Tun);
     let tuns: Vec<&str> = tuns.map(|side| &side.interface[..]).collect();
     for (at, family) in ["IPv4", "IPv6"].into_iter().enumerate() {
-        if !proxy
-            .destinations()
-            .any(|it| it.address.is_ipv6() == (at == 1))
-        {
+        let mut all = config.proxied().into_iter();
+        if !all.any(|it| it.address.is_ipv6() == (at == 1)) {
             continue;
         }
         let mark = format!("fwmark {NUMBER:#x} lookup {NUMBER}");

@@ -27,13 +27,25 @@ pub fn set(config: &NodeConfig) -> Option<String> {
         (true, "ip", "-4", "0.0.0.0/0"),
         (false, "ip6", "-6", "::/0"),
     ] {
-        let prefixes = proxy.destinations().map(|it| it.network());
+        let prefixes = config.proxied().into_iter().map(|it| it.network());
         let prefixes = prefixes.filter(|it| it.address.is_ipv4() == v4);
         for prefix in prefixes {
             let port = proxy.port;
             let _ = writeln!(
                 rules,
                 "        {family} daddr {prefix} {FIRST} \
+                 tproxy {family} to :{port} meta mark set {NUMBER} accept",
+            );
+        }
+        // Clients that ask others for names over TCP are answered by the DNS proxy.
+        let dns = config.dns().filter(|dns| dns.capture);
+        let clients = dns.into_iter().flat_map(|dns| &dns.clients);
+        let clients = clients.map(|it| it.network());
+        for client in clients.filter(|it| it.address.is_ipv4() == v4) {
+            let port = proxy.port;
+            let _ = writeln!(
+                rules,
+                "        {family} saddr {client} tcp dport 53 {FIRST} \
                  tproxy {family} to :{port} meta mark set {NUMBER} accept",
             );
         }
@@ -103,6 +115,15 @@ mod tests {
         let rule = format!("ip daddr 10.2.0.0/24 {FIRST} {rule}");
         assert!(script.contains(&rule), "{script}");
         assert!(script.contains("iifname \"strait0\" return"), "{script}");
+        let dns = "[dns]\ncapture = true\nclients = [\"10.1.0.0/24\"]\nahead = true\n\
+                   [[dns.partner]]\naddress = \"10.9.0.2\"";
+        let both = set(&config(&format!("[proxy]\nport = 99\n{partner}\n{dns}"))).unwrap();
+        for rule in [
+            format!("ip saddr 10.1.0.0/24 tcp dport 53 {FIRST} tproxy ip to :99"),
+            format!("ip daddr 198.19.0.0/16 {FIRST} tproxy ip to :99"),
+        ] {
+            assert!(both.contains(&rule), "{both}");
+        }
         assert!(!script.contains("flush ruleset") && !script.contains("ip6 daddr"));
     }
 }

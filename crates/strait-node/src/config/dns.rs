@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 use strait_core::units::{Octets, Time};
 use strait_dns::rules::{Act, Rule};
-use strait_dns::{Name, name};
+use strait_dns::{Name, ahead, name};
 use strait_qos::Dscp;
 
 use crate::Prefix;
@@ -53,6 +53,13 @@ pub struct DnsConfig {
     /// Whether partners keep names in use fresh, and tell changes alone.
     #[serde(default = "super::yes")]
     pub keep_fresh: bool,
+    /// Whether clients here have an address of `ahead_range` at once for a name that isn't known
+    /// yet.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub ahead: bool,
+    /// Addresses of IPv4 that stand for names, here and at partners, and are nobody's.
+    #[serde(default = "DnsConfig::default_ahead_range")]
+    pub ahead_range: Prefix,
     /// The UDP port of what goes between partners.
     #[serde(default = "DnsConfig::default_port")]
     pub port: u16,
@@ -204,12 +211,21 @@ impl DnsConfig {
         Time(Duration::from_secs(3 * 86_400))
     }
 
+    const fn default_ahead_range() -> Prefix {
+        ahead::RANGE
+    }
+
     const fn default_entries() -> usize {
         4096
     }
 
     const fn default_octets() -> Octets {
         Octets(1_000_000)
+    }
+
+    /// The addresses that stand for names here, if any do.
+    pub fn ahead_here(&self) -> Option<Prefix> {
+        self.ahead.then(|| self.ahead_range.network())
     }
 
     pub(super) fn validate(
@@ -226,6 +242,15 @@ impl DnsConfig {
                 "[dns] port",
                 "must be 1 to 65535, and not [proxy]'s",
             ));
+        }
+        let own = |it: IpAddr| self.ahead_range.contains(it);
+        if !self.ahead_range.address.is_ipv4() || self.ahead_range.length > ahead::LENGTH_MAX {
+            let message = "must be a prefix of IPv4 of /19 at most, such as 198.19.0.0/16";
+            return Err(invalid("[dns] ahead_range", message));
+        }
+        if hosts.own().any(own) || self.partners.iter().any(|it| own(it.address)) {
+            let message = "has addresses of gateways: it must be nobody's";
+            return Err(invalid("[dns] ahead_range", message));
         }
         if hosts.all().all(|side| side.kind != HostKind::Tun) {
             let message =
@@ -326,7 +351,8 @@ mod tests {
         let right = partner("10.9.0.2", "");
         let all = "listen = [\"10.1.0.1:53\", \"127.0.0.1:53\"]\nclients = [\"10.1.0.0/24\"]\n\
                    resolvers = [\"10.2.0.2:53\"]\npatience = \"4 s\"\nstale = \"0 s\"\n\
-                   entries = 100\noctets = \"10 kB\"\nport = 99\ndscp = \"CS0\"";
+                   entries = 100\noctets = \"10 kB\"\nport = 99\ndscp = \"CS0\"\n\
+                   ahead = true\nahead_range = \"10.64.0.0/16\"";
         let zones = partner(
             "10.9.0.2",
             "zones = [\"a.example\", \".\"]\nturnaround = \"14 s\"",
@@ -367,6 +393,15 @@ mod tests {
                 "two rules",
             ),
             (String::new(), "[dns]: needs a [[dns.partner]]"),
+            (
+                format!("ahead_range = \"fd00::/64\"\n{right}"),
+                "[dns] ahead_range",
+            ),
+            (format!("ahead_range = \"10.64.0.0/20\"\n{right}"), "/19"),
+            (
+                format!("ahead_range = \"10.8.0.0/13\"\n{right}"),
+                "nobody's",
+            ),
             (format!("port = 0\n{right}"), "[dns] port: must"),
             (format!("patience = \"99 ms\"\n{right}"), "[dns] patience"),
             (format!("patience = \"601 s\"\n{right}"), "[dns] patience"),

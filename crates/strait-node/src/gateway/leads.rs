@@ -41,12 +41,26 @@ pub(super) struct Leads {
 }
 
 impl Leads {
-    /// Those of a node file: the host is led to all.
-    pub(super) fn new<'a>(sides: impl Iterator<Item = (PortId, &'a HostConfig)>) -> Self {
+    /// Those of a node file: the host is led to all. Addresses that stand for names are led to the
+    /// first side for good.
+    pub(super) fn new<'a>(
+        sides: impl Iterator<Item = (PortId, &'a HostConfig)>,
+        ahead: Option<Prefix>,
+    ) -> Self {
         let mut known = BTreeSet::new();
         let mut all = Vec::new();
         for (port, host) in sides {
             let metric = host.metric.unwrap_or(0);
+            if let Some(prefix) = ahead.filter(|it| port == PortId::HOST && known.insert(*it)) {
+                all.push(Led {
+                    prefix,
+                    by: Lead { port, metric },
+                    patience: None,
+                    leads: true,
+                    there: false,
+                    since: None,
+                });
+            }
             let patience = host.withdraw_after.map(|after| {
                 let back = host.restore_after.unwrap_or(after);
                 [after.0, back.0]

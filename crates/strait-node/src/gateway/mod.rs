@@ -56,7 +56,9 @@ use self::port_set::PortSet;
 use self::services::{Around, Services};
 use self::settling::Settling;
 use crate::answers::Answers;
-use crate::config::{HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing};
+use crate::config::{
+    DnsConfig, HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing,
+};
 use crate::route::{Hop, Routes, is_of_the_link};
 
 /// The first host side as a way: where goes what came by a link and has no route.
@@ -201,7 +203,7 @@ impl Gateway {
             tickets: stores.len() as u64,
             stores,
             services: Services::new(config, seed, stored),
-            leads: Leads::new(sides),
+            leads: Leads::new(sides, config.dns().and_then(DnsConfig::ahead_here)),
         })
     }
 
@@ -321,13 +323,20 @@ impl Gateway {
         let dst = packet.info().dst;
         let from_host = self.is_host(from);
         let unrouted = if from_host { self.default } else { Some(HOST) };
+        // What stands for a name leads to the gateway near that.
+        let (services, around) = self.services();
+        let ahead = services.gateway_of(dst);
+        let ahead = ahead.map(|gateway| gateway.and_then(|it| around.link_to(it)));
         let is_own = |(own, side): &&(Prefix, PortId)| own.address == dst && *side != from.port;
         let own = (!from_host || self.has_several_hosts)
             .then(|| self.own.iter().find(is_own))
             .flatten();
         let hop = match own {
             Some((_, side)) => Some(host_side(*side)),
-            None => self.routes.lookup_often(dst).or(unrouted),
+            None => match ahead {
+                Some(hop) => hop,
+                None => self.routes.lookup_often(dst).or(unrouted),
+            },
         };
         let is_there =
             |hop: &Hop| !self.is_host(*hop) || self.ports[hop.port.index()].queue.is_up();
@@ -677,6 +686,11 @@ impl Node for Gateway {
         self.settle_links(now);
         let (services, around) = self.services();
         services.settle(now, around);
+        while let Some((bytes, from)) = self.services.poll_translated() {
+            if let Ok(packet) = self.ledger.admit(now, bytes, Origin::Own) {
+                self.take_admitted(now, packet, from);
+            }
+        }
         if self.leads.wake().is_some_and(|at| at <= now) {
             self.look_for_ways(now);
         }

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use strait_core::fate::Fate;
-use strait_core::node::Owner;
+use strait_core::node::{Owner, StreamEvent};
 use strait_core::{ClassId, DropCause, Duration, Effect, Input, Instant, Packet, PortId};
+use strait_dns::Meant;
 use strait_qos::Policy;
 use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
 
@@ -74,8 +75,10 @@ pub(super) struct Proxied {
 impl Proxied {
     pub(super) fn new(owner: Owner, proxy: &ProxyConfig, config: &NodeConfig, seed: u64) -> Self {
         let own = config.host.own().collect();
+        let mut proxy = Proxy::new(owner, proxy, own, seed);
+        proxy.listen(&config.proxied());
         Self {
-            proxy: Proxy::new(owner, proxy, own, seed),
+            proxy,
             carriages: config.ports.iter().map(Carriage::of).collect(),
             ident: 0,
         }
@@ -108,26 +111,57 @@ impl Proxied {
         };
         let bytes = around.ledger.close(now, packet, Fate::Absorbed);
         let datagram = udp_payload(&bytes).map_or(&[][..], |(_, payload)| payload);
-        let is_near = |address| around.is_near(address);
-        self.proxy
-            .hear_partner(now, partner, dscp, datagram, is_near);
+        self.proxy.hear_partner(now, partner, dscp, datagram);
         around.ledger.keep_spare(bytes);
         None
     }
 
     /// Whether a packet of a host's is QUIC that is to be refused (RFC 9114 section 3.1: its port
-    /// is that of HTTPS).
-    pub(super) fn refuses(&mut self, packet: &Packet, from: Hop, around: &Around<'_>) -> bool {
+    /// is that of HTTPS). `gateway` is that of a name that its address stands for.
+    pub(super) fn refuses(
+        &mut self,
+        packet: &Packet,
+        from: Hop,
+        gateway: Option<IpAddr>,
+        around: &Around<'_>,
+    ) -> bool {
         let info = packet.info();
         let quic = info.protocol == protocol::UDP && info.ports.is_some_and(|it| it.1 == HTTPS);
-        quic && around.hosts.contains(from.port) && self.proxy.refuses_quic(info.dst)
+        quic && around.hosts.contains(from.port) && self.proxy.refuses_quic(info.dst, gateway)
     }
 
-    /// Something happened to a connection.
-    pub(super) fn hear(&mut self, now: Instant, input: &Input<'_>) {
+    /// Something happened to a connection. `gateway_of` says behind which gateway the name is that
+    /// an address stands for.
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        input: &Input<'_>,
+        gateway_of: impl Fn(IpAddr) -> Option<IpAddr>,
+    ) {
         if let Input::Stream { id, event } = input {
-            self.proxy.hear_stream(now, *id, *event);
+            let gateway = match event {
+                StreamEvent::Asked { dst, .. } => gateway_of(dst.ip()),
+                _ => None,
+            };
+            self.proxy.hear_stream(now, *id, *event, gateway);
         }
+    }
+
+    /// Whether partners' clients wait to be connected.
+    pub(super) fn is_asked(&self) -> bool {
+        self.proxy.is_asked()
+    }
+
+    /// Connects partners' clients. `meant` says whom a partner means by an address that stands for
+    /// a name.
+    pub(super) fn connect(
+        &mut self,
+        now: Instant,
+        around: &Around<'_>,
+        meant: impl FnMut(IpAddr, IpAddr) -> Option<Meant>,
+    ) {
+        let is_near = |address| around.is_near(address);
+        self.proxy.connect_asked(now, is_near, meant);
     }
 
     /// Has sessions send what their links have room for.

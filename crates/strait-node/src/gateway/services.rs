@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use strait_core::fate::{Ledger, Origin};
 use strait_core::mail::{MailEntry, MailOrder};
 use strait_core::names::NameEntry;
-use strait_core::node::{Owner, WallTime};
+use strait_core::node::{Owner, StreamEvent, WallTime};
 use strait_core::{Duration, Effect, Input, Instant, Packet, PortId};
 use strait_mail::{Link, Switch};
 use strait_qos::Policy;
@@ -24,7 +24,7 @@ use crate::route::{Hop, Prefix, Routes};
 /// Whose the services' things are. Ports' numbers are below 256 ([`Owner::port`]); each service has
 /// one from there on.
 pub(super) const ECHO: Owner = Owner(256);
-const PROXY: Owner = Owner(257);
+pub(super) const PROXY: Owner = Owner(257);
 pub(super) const DNS: Owner = Owner(258);
 const MAIL: Owner = Owner(259);
 
@@ -161,8 +161,20 @@ impl Services {
 
     /// Whether a packet isn't to be forwarded, and its sender is to be told.
     pub(super) fn refuses(&mut self, packet: &Packet, from: Hop, around: &Around<'_>) -> bool {
+        let gateway = self.gateway_of(packet.info().dst).flatten();
         let proxy = self.proxy.as_mut();
-        proxy.is_some_and(|it| it.refuses(packet, from, around))
+        proxy.is_some_and(|it| it.refuses(packet, from, gateway, around))
+    }
+
+    /// The gateway behind which the name is that an address stands for here: `Some(None)` if it
+    /// stands for none.
+    pub(super) fn gateway_of(&self, address: IpAddr) -> Option<Option<IpAddr>> {
+        self.dns.as_ref()?.gateway_of(address)
+    }
+
+    /// A packet that waited until it was known for whom it is.
+    pub(super) fn poll_translated(&mut self) -> Option<(Vec<u8>, Hop)> {
+        self.dns.as_mut()?.poll_translated()
     }
 
     /// What time it is.
@@ -184,7 +196,15 @@ impl Services {
     pub(super) fn hear(&mut self, now: Instant, owner: Owner, input: &Input<'_>) -> bool {
         match owner {
             ECHO => self.echo.iter_mut().for_each(|it| it.hear(now, input)),
-            PROXY => self.proxy.iter_mut().for_each(|it| it.hear(now, input)),
+            PROXY if self.is_for_dns(now, input) => {
+                self.dns.iter_mut().for_each(|it| it.hear(now, input));
+            }
+            PROXY => {
+                let dns = self.dns.as_deref();
+                let gateway_of = |address| dns.and_then(|it| it.gateway_of(address)).flatten();
+                let proxy = self.proxy.iter_mut();
+                proxy.for_each(|it| it.hear(now, input, gateway_of));
+            }
             DNS => self.dns.iter_mut().for_each(|it| it.hear(now, input)),
             MAIL => {
                 let mail = self.mail.iter_mut();
@@ -195,16 +215,33 @@ impl Services {
         true
     }
 
+    /// Whether what happened to a client of the TCP proxy's is the DNS proxy's: it asks others for
+    /// names, and is answered here.
+    fn is_for_dns(&mut self, now: Instant, input: &Input<'_>) -> bool {
+        let (Some(dns), Input::Stream { id, event }) = (&mut self.dns, input) else {
+            return false;
+        };
+        if let StreamEvent::Asked { src, dst, .. } = event {
+            dns.hurry(now, dst.ip());
+            return dns.adopts(*id, *src, *dst);
+        }
+        dns.has_adopted(*id)
+    }
+
     /// Has them do what is due, and tells of them.
     pub(super) fn settle(&mut self, now: Instant, mut around: Around<'_>) {
-        if let Some(proxy) = &mut self.proxy {
-            proxy.settle(now, &mut around);
-        }
         if let Some(dns) = &mut self.dns {
             dns.settle(now, &mut around);
         }
         if let Some(mail) = &mut self.mail {
             mail.settle(now, &mut around);
+        }
+        if let Some(proxy) = &mut self.proxy {
+            let dns = self.dns.as_mut();
+            let mut dns = dns.filter(|_| proxy.is_asked());
+            let meant = |partner, address| dns.as_mut()?.meant(now, partner, address);
+            proxy.connect(now, &around, meant);
+            proxy.settle(now, &mut around);
         }
         let Some(echo) = &mut self.echo else { return };
         let ports = around.ledger.stats().ports.iter().zip(around.ports);

@@ -17,6 +17,7 @@ use strait_wire::ip::{EchoKind, PacketInfo};
 use super::*;
 
 mod adapter;
+mod ahead;
 mod circles;
 mod dns;
 mod echo;

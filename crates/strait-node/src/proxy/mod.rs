@@ -24,6 +24,7 @@ use strait_core::node::{
 };
 use strait_core::stats::{ProxyRefusal, ProxyStats, SessionStats};
 use strait_core::{Duration, Effect, Instant};
+use strait_dns::Meant;
 use strait_proxy::{Ends, Event, Key, Open};
 use strait_wire::ip::Unreachable;
 
@@ -83,6 +84,22 @@ struct Local {
     heard_end: bool,
 }
 
+/// A connection that a partner's client wants.
+#[derive(Debug)]
+struct AskedFor {
+    partner: usize,
+    key: Key,
+    open: Open,
+    /// Until when it may be unknown whom it is for.
+    until: Instant,
+}
+
+impl AskedFor {
+    fn is(&self, partner: usize, key: Key) -> bool {
+        (self.partner, self.key) == (partner, key)
+    }
+}
+
 /// The proxy.
 #[derive(Debug)]
 pub(crate) struct Proxy {
@@ -91,6 +108,8 @@ pub(crate) struct Proxy {
     connect: ProxyConnect,
     early_after: Option<Duration>,
     source: ProxySource,
+    /// Streams of clients at a time, of each family.
+    streams_max: u32,
     refuse_quic: bool,
     octets_max: u64,
     allow: Vec<Prefix>,
@@ -98,6 +117,8 @@ pub(crate) struct Proxy {
     partners: Vec<Partner>,
     locals: BTreeMap<StreamId, Local>,
     ids: BTreeMap<(usize, Key), StreamId>,
+    /// Partners' clients that aren't connected yet.
+    asked: VecDeque<AskedFor>,
     /// Clients that wait for an answer, and when they are connected without one.
     early: BTreeSet<(Instant, StreamId)>,
     /// The number of the next connection to a server.
@@ -113,39 +134,39 @@ impl Proxy {
         let limits = Limits::of(config);
         let partners = config.partners.iter();
         let partners = partners.map(|it| Partner::new(it, limits, tokens.draw() as u32));
-        let mut proxy = Self {
+        Self {
             owner,
             port: config.port,
             connect: config.connect,
             early_after: config.early_after.map(|time| time.0),
             source: config.source,
             refuse_quic: config.refuse_quic,
+            streams_max: config.streams,
             octets_max: config.memory.0 / 2,
             allow: config.allow.clone(),
             partners: partners.collect(),
             own,
             locals: BTreeMap::new(),
             ids: BTreeMap::new(),
+            asked: VecDeque::new(),
             early: BTreeSet::new(),
             next: 0,
             effects: VecDeque::new(),
             stats: ProxyStats::default(),
-        };
-        proxy.listen(config);
-        proxy
+        }
     }
 
-    /// Declares a listener for each family that partners have prefixes of.
-    fn listen(&mut self, config: &ProxyConfig) {
+    /// Declares a listener for each family of what the host's rules bring.
+    pub(crate) fn listen(&mut self, brought: &[Prefix]) {
         let families: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         for (n, any) in (0..).zip(families) {
-            let of_family = |it: Prefix| it.address.is_ipv4() == any.is_ipv4();
-            if !config.destinations().any(of_family) {
+            let of_family = |it: &Prefix| it.address.is_ipv4() == any.is_ipv4();
+            if !brought.iter().any(of_family) {
                 continue;
             }
             let listen = Listen {
                 transparent: true,
-                streams_max: config.streams,
+                streams_max: self.streams_max,
                 held: held(),
                 asks: Some(ANSWER),
                 ..Listen::at(SocketAddr::new(any, self.port))
@@ -196,17 +217,20 @@ impl Proxy {
     }
 
     /// Something happened to a connection of a host here.
-    pub(crate) fn hear_stream(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) {
+    /// `gateway` is that of the name which an address stands for that a client asks for.
+    pub(crate) fn hear_stream(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        event: StreamEvent<'_>,
+        gateway: Option<IpAddr>,
+    ) {
         if let StreamEvent::Asked { src, dst, dscp, .. } = event {
-            return self.ask(
-                now,
-                id,
-                Ends {
-                    client: src,
-                    server: dst,
-                },
-                dscp,
-            );
+            let ends = Ends {
+                client: src,
+                server: dst,
+            };
+            return self.ask(now, id, Open { ends, dscp }, gateway);
         }
         let Some(local) = self.locals.get_mut(&id) else {
             if let StreamEvent::Opened { .. } = event {
@@ -247,25 +271,21 @@ impl Proxy {
         self.advance(id);
     }
 
-    /// A client wants a connection.
-    fn ask(&mut self, now: Instant, id: StreamId, ends: Ends, dscp: u8) {
-        let server = ends.server.ip();
-        let Some(partner) = self
-            .partner_of(server)
-            .filter(|_| !self.own.contains(&server))
-        else {
+    /// A client wants a connection. If its address stands for a name, it has that at once: who took
+    /// a name for known before it was wants no answer.
+    fn ask(&mut self, now: Instant, id: StreamId, open: Open, gateway: Option<IpAddr>) {
+        let Some(partner) = self.partner_at(open.ends.server.ip(), gateway) else {
             let how = Refusal::Unreachable(Unreachable::AdminProhibited);
             return self.refuse(id, ProxyRefusal::NoPartner, how);
         };
         if !self.partners[partner].session.is_there() {
             return self.pass(id);
         }
-        let open = Open { ends, dscp };
         let Ok(key) = self.partners[partner].session.open(now, open) else {
             // It asks again.
             return self.refuse(id, ProxyRefusal::Full, Refusal::Silence);
         };
-        let early = self.connect == ProxyConnect::Early;
+        let early = self.connect == ProxyConnect::Early || gateway.is_some();
         let phase = if early { Phase::Accepted } else { Phase::Asked };
         self.add(id, partner, key, phase);
         if early {
@@ -292,14 +312,23 @@ impl Proxy {
 
     /// Whether QUIC to a server is to be refused, which is counted: it would cross the link by a
     /// rate that it guesses. While the partner is silent it passes, as all does.
-    pub(crate) fn refuses_quic(&mut self, server: IpAddr) -> bool {
-        let partner = self.partner_of(server);
-        let partner = partner.filter(|_| self.refuse_quic && !self.own.contains(&server));
+    pub(crate) fn refuses_quic(&mut self, server: IpAddr, gateway: Option<IpAddr>) -> bool {
+        let partner = self.partner_at(server, gateway);
+        let partner = partner.filter(|_| self.refuse_quic);
         let refused = partner.is_some_and(|it| self.partners[it].session.is_there());
         if refused {
             self.stats.refuse(ProxyRefusal::Quic);
         }
         refused
+    }
+
+    /// The partner near an address, or `gateway` if that is known to be.
+    fn partner_at(&self, address: IpAddr, gateway: Option<IpAddr>) -> Option<usize> {
+        let partner = match gateway {
+            Some(gateway) => self.find(gateway),
+            None => self.partner_of(address),
+        };
+        partner.filter(|_| !self.own.contains(&address))
     }
 
     /// The partner near an address.
@@ -320,18 +349,11 @@ impl Proxy {
         self.partners.iter().map(|it| it.address).collect()
     }
 
-    /// A datagram of a partner's session came. `is_near` says what lies at the gateway's hosts.
-    pub(crate) fn hear_partner(
-        &mut self,
-        now: Instant,
-        partner: usize,
-        dscp: u8,
-        datagram: &[u8],
-        is_near: impl Fn(IpAddr) -> bool,
-    ) {
+    /// A datagram of a partner's session came.
+    pub(crate) fn hear_partner(&mut self, now: Instant, partner: usize, dscp: u8, datagram: &[u8]) {
         // What is wrong with it, the session counts.
         let _ = self.partners[partner].session.hear(now, dscp, datagram);
-        self.follow(partner, is_near);
+        self.follow(now, partner);
     }
 
     /// The link gave up a datagram of a session.
@@ -340,19 +362,66 @@ impl Proxy {
     }
 
     /// Does what follows from what happened in a session.
-    fn follow(&mut self, partner: usize, is_near: impl Fn(IpAddr) -> bool) {
+    fn follow(&mut self, now: Instant, partner: usize) {
         while let Some(event) = self.partners[partner].session.poll_event() {
             match event {
-                Event::Opened(key, open) => self.connect(partner, key, open, &is_near),
+                Event::Opened(key, open) => {
+                    let until = now + ANSWER;
+                    self.asked.push_back(AskedFor {
+                        partner,
+                        key,
+                        open,
+                        until,
+                    });
+                }
                 Event::Accepted(key) => self.accept(partner, key),
                 Event::Ready(key) => {
                     if let Some(id) = self.ids.get(&(partner, key)) {
                         self.advance(*id);
                     }
                 }
-                Event::Reset(key, error) => self.end(partner, key, error),
-                Event::Lost(key) => self.lose(partner, key),
+                Event::Reset(key, error) => {
+                    self.asked.retain(|it| !it.is(partner, key));
+                    self.end(partner, key, error);
+                }
+                Event::Lost(key) => {
+                    self.asked.retain(|it| !it.is(partner, key));
+                    self.lose(partner, key);
+                }
             }
+        }
+    }
+
+    /// Whether partners' clients wait to be connected.
+    pub(crate) fn is_asked(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// Connects partners' clients. `is_near` says what lies at the gateway's hosts, and `meant`
+    /// whom a partner means by an address that stands for a name: that may be known later.
+    pub(crate) fn connect_asked(
+        &mut self,
+        now: Instant,
+        is_near: impl Fn(IpAddr) -> bool,
+        mut meant: impl FnMut(IpAddr, IpAddr) -> Option<Meant>,
+    ) {
+        for mut asked in core::mem::take(&mut self.asked) {
+            let AskedFor { partner, key, .. } = asked;
+            let server = &mut asked.open.ends.server;
+            match meant(self.partners[partner].address, server.ip()) {
+                Some(Meant::Address(real)) => server.set_ip(real),
+                Some(Meant::Unknown) if asked.until > now => {
+                    self.asked.push_back(asked);
+                    continue;
+                }
+                Some(_) => {
+                    self.stats.refuse(ProxyRefusal::Server);
+                    self.partners[partner].session.reset(key, HOST_UNREACHABLE);
+                    continue;
+                }
+                None => {}
+            }
+            self.connect(partner, key, asked.open, &is_near);
         }
     }
 
@@ -517,8 +586,7 @@ impl Proxy {
     pub(crate) fn tend(&mut self, now: Instant, partner: usize) {
         self.let_in_early(now);
         self.partners[partner].tend(now);
-        // Nothing is opened by time.
-        self.follow(partner, |_| false);
+        self.follow(now, partner);
     }
 
     /// The code points of which a session has something to send.
@@ -539,8 +607,8 @@ impl Proxy {
         class: ClassView,
     ) -> Option<Vec<u8>> {
         let datagram = self.partners[partner].poll(now, dscp, class)?;
-        // What has left makes room for more. Nothing is opened by sending.
-        self.follow(partner, |_| false);
+        // What has left makes room for more.
+        self.follow(now, partner);
         Some(datagram)
     }
 
@@ -553,7 +621,8 @@ impl Proxy {
     pub(crate) fn wake(&self) -> Option<Instant> {
         let partners = self.partners.iter().filter_map(Partner::wake);
         let early = self.early.first().map(|(at, _)| *at);
-        partners.chain(early).min()
+        let asked = self.asked.iter().map(|it| it.until);
+        partners.chain(early).chain(asked).min()
     }
 }
 

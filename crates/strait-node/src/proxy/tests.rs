@@ -9,6 +9,8 @@ use super::*;
 use crate::config::PartnerConfig;
 
 const OWNER: Owner = Owner(257);
+/// An address that stands for a name behind the far side.
+const NAMED: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1));
 
 const LINK: LinkView = LinkView {
     bit_s: 9600,
@@ -60,6 +62,8 @@ struct Pair {
     sides: [Proxy; 2],
     /// Nothing crosses.
     cut: bool,
+    /// Whom an address of an open is for.
+    meant: fn(IpAddr) -> Option<Meant>,
     effects: [Vec<Effect>; 2],
 }
 
@@ -77,6 +81,7 @@ impl Pair {
             now: Instant::ZERO,
             sides,
             cut: false,
+            meant: |_| None,
             effects: [Vec::new(), Vec::new()],
         };
         pair.settle();
@@ -91,11 +96,12 @@ impl Pair {
                 let now = self.now;
                 self.sides[from].set_link(now, 0, Some(LINK));
                 self.sides[from].tend(now, 0);
+                self.sides[from].connect_asked(now, is_near, |_, address| (self.meant)(address));
                 for dscp in self.sides[from].wants(now, 0) {
                     let datagram = self.sides[from].poll(now, 0, dscp, class(0));
                     if let Some(datagram) = datagram.filter(|_| !self.cut) {
                         let to = &mut self.sides[1 - from];
-                        to.hear_partner(now, 0, dscp, &datagram, is_near);
+                        to.hear_partner(now, 0, dscp, &datagram);
                     }
                 }
             }
@@ -108,7 +114,11 @@ impl Pair {
     }
 
     fn tell(&mut self, side: usize, id: StreamId, event: StreamEvent<'_>) {
-        self.sides[side].hear_stream(self.now, id, event);
+        let gateway = match event {
+            StreamEvent::Asked { dst, .. } if dst.ip() == NAMED => Some(address("10.9.0.2:1").ip()),
+            _ => None,
+        };
+        self.sides[side].hear_stream(self.now, id, event, gateway);
         self.settle();
     }
 
@@ -191,7 +201,7 @@ fn a_client_hears_nothing_before_its_server_has_answered() {
 
 #[test]
 fn quic_is_refused_towards_a_partner_that_is_there() {
-    let refuses = |pair: &mut Pair, to: &str| pair.sides[0].refuses_quic(to.parse().unwrap());
+    let refuses = |pair: &mut Pair, to: &str| pair.sides[0].refuses_quic(to.parse().unwrap(), None);
     let mut pair = Pair::new(|_| ());
     assert!(refuses(&mut pair, "10.2.0.2"));
     for other in ["10.3.0.2", "10.9.0.1", "fd00:2::2"] {
@@ -202,7 +212,7 @@ fn quic_is_refused_towards_a_partner_that_is_there() {
     assert!(!refuses(&mut pair, "10.2.0.2"));
     let config = config("10.9.0.2", "10.2.0.0/24", "10.1.0.0/24");
     let mut alone = Proxy::new(OWNER, &config, Vec::new(), 1);
-    assert!(!alone.refuses_quic(address("10.2.0.2:443").ip()));
+    assert!(!alone.refuses_quic(address("10.2.0.2:443").ip(), None));
 }
 
 #[test]
@@ -225,6 +235,55 @@ fn a_refusal_is_told_as_it_was() {
             .each_ref()
             .map(|it| it.stats().refused_by(ProxyRefusal::Server));
         assert_eq!(refused, [1, 1]);
+    }
+}
+
+#[test]
+fn who_connects_to_a_name_is_connected_at_once_and_to_whom_is_known_later() {
+    let mut pair = Pair::new(|_| ());
+    pair.meant = |it| (it == NAMED).then_some(Meant::Unknown);
+    let near = pair.ask(1, "198.18.0.1:80");
+    assert_eq!(pair.take(0), [(near, StreamOp::Accept)]);
+    assert!(pair.take(1).is_empty() && pair.sides[1].is_asked());
+    pair.meant = |it| (it == NAMED).then_some(Meant::Address([10, 2, 0, 2].into()));
+    pair.settle();
+    let asked = pair.take(1);
+    let [(far, StreamOp::Connect { dst, .. })] = &asked[..] else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(*dst, address("10.2.0.2:80"));
+    pair.tell(1, *far, StreamEvent::Reset(111));
+    assert_eq!(pair.take(0), [(near, StreamOp::Reset(111))]);
+    // Whom nobody has by a name, and whom nobody may connect to.
+    let mut pair = Pair::new(|_| ());
+    for (meant, error) in [
+        (|_| Some(Meant::Nobody), HOST_UNREACHABLE),
+        (
+            |_| Some(Meant::Address([10, 9, 0, 2].into())),
+            PERMISSION_DENIED,
+        ),
+    ] as [(fn(IpAddr) -> Option<Meant>, u16); 2]
+    {
+        pair.meant = meant;
+        let near = pair.ask(u64::from(error), "198.18.0.1:80");
+        let reset = StreamOp::Reset(i32::from(error));
+        assert_eq!(pair.take(0), [(near, StreamOp::Accept), (near, reset)]);
+    }
+    // Who has gone isn't connected any more, and nobody waits for ever.
+    for goes in [true, false] {
+        let mut pair = Pair::new(|_| ());
+        pair.meant = |_| Some(Meant::Unknown);
+        let near = pair.ask(1, "198.18.0.1:80");
+        if goes {
+            pair.tell(0, near, StreamEvent::Reset(104));
+        } else {
+            pair.take(0);
+            pair.now += ANSWER;
+            pair.settle();
+            let reset = StreamOp::Reset(i32::from(HOST_UNREACHABLE));
+            assert_eq!(pair.take(0), [(near, reset)]);
+        }
+        assert!(!pair.sides[1].is_asked(), "{goes}");
     }
 }
 
@@ -512,7 +571,7 @@ fn a_datagram_waits_while_others_of_its_class_do_but_not_for_ever() {
     let [near, _] = pair.connect();
     let now = pair.now;
     let proxy = &mut pair.sides[0];
-    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]));
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), None);
     let first = proxy.poll(now, 0, 10, class(0)).unwrap();
     // At 9600 bit/s: 750 ms of line, headers included.
     assert!((865..=900 - 28).contains(&first.len()), "{}", first.len());
@@ -540,7 +599,7 @@ fn a_turn_has_what_waits_and_nothing_pushes_that_out() {
     let now = pair.now;
     let proxy = &mut pair.sides[0];
     proxy.set_link(now, 0, Some(hf));
-    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]));
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), None);
     assert!(proxy.poll(now, 0, 10, class(0)).is_some());
     // 30 s of 9600 bit/s, or what the class has room for, with the longest datagram.
     let tight = |queued| ClassView {
@@ -567,10 +626,10 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
     assert_eq!(proxy.promise(now, 0), 0);
-    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 20_000]));
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 20_000]), None);
     // With a packet's headers for each 1,500 octets.
     assert_eq!(proxy.promise(now, 0), 20_000 + 14 * 48);
-    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 30_000]));
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 30_000]), None);
     // 30 s of 9600 bit/s with what waits at the link, where two datagrams are enough.
     assert_eq!(proxy.promise(now, 0), 36_000);
     proxy.set_link(now, 0, Some(LinkView { queued: 1500, ..hf }));
@@ -582,7 +641,7 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let now = pair.now;
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
-    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 15_000]));
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 15_000]), None);
     assert_eq!(proxy.promise(now, 0), 12_000);
     let later = now + ASKED_FOR;
     assert!(proxy.promise(later, 0) > 12_000);

@@ -210,3 +210,11 @@ fn names_in_use_cost_nothing_for_a_day() {
 fn names_outlive_an_hour_without_the_link() {
     holds("dns/hour-cut.toml");
 }
+
+#[test]
+fn what_comes_by_a_switch_has_the_class_of_the_gateway() {
+    let outcome = run_scenario(&load("lab/dns.toml"), &Options::default(), |_, _| ()).unwrap();
+    let plain = outcome.of("plain").next().unwrap();
+    let classes = plain.delays.iter().map(|it| (it.name.as_str(), it.packets));
+    assert_eq!(classes.collect::<Vec<_>>(), [("interactive", 48)]);
+}

@@ -25,7 +25,7 @@ fn family(bytes: &[u8]) -> Option<Family> {
 }
 
 /// Overwrites the 16-bit word at `at` of an IPv4 header.
-fn put_ipv4_word(bytes: &mut [u8], at: usize, new: u16) {
+pub(super) fn put_ipv4_word(bytes: &mut [u8], at: usize, new: u16) {
     if let Some(old) = u16_at(bytes, at) {
         put_at(bytes, at, new.to_be_bytes());
         checksum::adjust(bytes, IPV4_CHECKSUM, old, new);

@@ -11,6 +11,7 @@ mod fragment;
 mod icmp;
 mod neighbour;
 mod parse;
+mod readdress;
 mod routing;
 mod syn;
 mod view;
@@ -32,6 +33,7 @@ pub use neighbour::{
     ALL_NODES, ALL_ROUTERS, Discovery, Neighbour, Router, build_router_solicitation,
 };
 pub use parse::{EXTENSIONS_MAX, ParseError, is_packet};
+pub use readdress::{End, Ends, quoted, set_address, set_quoted_destination};
 pub use routing::{Periodic, RoutingProtocol, build_ospf_hello};
 pub use syn::{Syn, SynOptions, set_urgent_pointer};
 pub use view::{TcpFlags, TcpView, tcp_header, udp_payload};

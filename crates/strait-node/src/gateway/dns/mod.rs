@@ -5,9 +5,9 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use strait_core::fate::Fate;
+use strait_core::fate::{Fate, Origin};
 use strait_core::names::NameEntry;
 use strait_core::node::{
     Bind, DatagramMeta, Held, Listen, Owner, Side, SocketEvent, SocketId, SocketOp, StreamEvent,
@@ -15,17 +15,21 @@ use strait_core::node::{
 };
 use strait_core::{DropCause, Duration, Effect, Input, Instant, NeighbourId, Packet, PortId};
 use strait_dns::cache::Limits;
-use strait_dns::{Client, Far, FarSettings, LinkState, Near, NearSettings, Wish};
-use strait_wire::ip::{protocol, udp_payload};
+use strait_dns::{Client, Far, FarSettings, LinkState, Meant, Near, NearSettings, Wish};
+use strait_wire::ip::{self, Ends, IcmpError, Unreachable, protocol, udp_payload};
 
+mod ahead;
 mod store;
+mod streams;
 
+use self::ahead::{Held as HeldPacket, Translation};
 use self::store::Store;
+use self::streams::Streams;
 use super::proxied::{Carriage, packet};
-use super::services::Around;
+use super::services::{Around, PROXY};
 use super::{Stored, own_address_at};
 use crate::config::{DnsConfig, DnsRuleConfig, NodeConfig};
-use crate::route::Hop;
+use crate::route::{Hop, Prefix};
 
 /// Numbers of sockets: for datagrams of clients, from here on for their streams, and from there on
 /// for resolvers.
@@ -33,14 +37,12 @@ const STREAMS: u32 = 1 << 16;
 const RESOLVERS: u32 = 1 << 17;
 /// From here on clients have no socket: they ask others, by a host side of this number.
 const CAPTURED: u32 = u32::MAX - 255;
+/// Streams that were brought to the TCP proxy have this bit.
+const ADOPTED: u64 = 1 << 63;
 /// Where resolvers are asked.
 const PORT: u16 = 53;
 /// Clients that have streams at a time, at each address.
 const STREAMS_MAX: u32 = 64;
-/// How long a stream may be silent (RFC 7766 section 6.2.3).
-const SILENT: Duration = Duration::from_secs(20);
-/// Octets of a stream that may wait to be a message: the longest question, and as much again.
-const INBOUND_OCTETS: u32 = 2048;
 /// How long an answer takes at least beside its line time; the same where the link repeats by
 /// itself what it loses.
 const LEAST: Duration = Duration::from_secs(1);
@@ -54,34 +56,10 @@ const OWN: LinkState = LinkState {
 };
 /// The code point of what nobody waits for (LE of RFC 8622).
 const QUIET: u8 = 1;
+/// Octets that names with addresses ahead take in the storage, as names mostly are.
+const AHEAD_OCTETS: u64 = 64 * strait_dns::ahead::NAMES_MAX as u64;
 /// Octets of a resolver's answer by a stream that may wait.
 const OUTBOUND_OCTETS: u32 = 65_537;
-/// What a client hears that says what is no message (EPROTO of Linux).
-const PROTOCOL_ERROR: i32 = 71;
-
-/// A client's stream.
-#[derive(Debug)]
-struct Inbound {
-    listener: u32,
-    address: SocketAddr,
-    local: SocketAddr,
-    /// What has come and is no whole message yet.
-    octets: Vec<u8>,
-    /// Octets that it takes.
-    writable: u64,
-    /// Questions that have no answer yet.
-    asked: u32,
-    ended: bool,
-    until: Instant,
-}
-
-impl Inbound {
-    /// When it is ended, if nothing happens. Whoever waits for an answer is silent for as long.
-    fn ends(&self) -> Option<Instant> {
-        (self.asked == 0).then_some(self.until)
-    }
-}
-
 #[derive(Debug)]
 struct Partner {
     address: IpAddr,
@@ -96,12 +74,17 @@ pub(super) struct Dns {
     dscp: u8,
     /// What clients ask of others is answered here.
     capture: bool,
+    /// Addresses that stand for names, here or at partners.
+    ahead_range: Prefix,
+    translation: Translation,
+    /// Packets that were translated.
+    translated: u64,
     partners: Vec<Partner>,
     near: Near,
     far: Far,
     /// By link port.
     carriages: Vec<Carriage>,
-    streams: BTreeMap<u64, Inbound>,
+    streams: Streams,
     /// By socket, streams to resolvers, with the question that hasn't left.
     asking: BTreeMap<u64, Vec<u8>>,
     effects: VecDeque<Effect>,
@@ -121,7 +104,8 @@ impl Dns {
     ) -> Self {
         let found = stored.iter().find(|(key, _)| key == store::KEY);
         let found = found.map_or(0, |(_, length)| *length);
-        let store = || Store::new(owner, dns.octets.0, found);
+        // Names that go by an address take some more.
+        let store = || Store::new(owner, dns.octets.0 + AHEAD_OCTETS, found);
         let partners = dns.partners.iter().map(|it| Partner {
             address: it.address,
             turnaround: it.turnaround.map_or(Duration::ZERO, |it| it.0),
@@ -138,6 +122,7 @@ impl Dns {
             zones: dns.partners.iter().map(|it| it.names()).collect(),
             rules: dns.rules.iter().filter_map(DnsRuleConfig::rule).collect(),
             watches: dns.keep_fresh,
+            ahead: dns.ahead_here(),
         };
         let zones = dns.rules.iter().filter_map(DnsRuleConfig::forwards);
         let far = FarSettings {
@@ -150,11 +135,14 @@ impl Dns {
             port: dns.port,
             dscp: dns.dscp.number(),
             capture: dns.capture,
+            ahead_range: dns.ahead_range,
+            translation: Translation::default(),
+            translated: 0,
             partners: partners.collect(),
             near: Near::new(near, seed),
             far: Far::new(far, seed),
             carriages: config.ports.iter().map(Carriage::of).collect(),
-            streams: BTreeMap::new(),
+            streams: Streams::default(),
             asking: BTreeMap::new(),
             effects: VecDeque::new(),
             store: config.state.as_ref().map(|_| store()),
@@ -198,6 +186,14 @@ impl Dns {
             self.take_captured(now, packet, from, around);
             return None;
         }
+        self.hurry(now, packet.info().dst);
+        if let Some(address) = self.stands_for(packet.info().dst, from, around) {
+            return self.translate(now, packet, address, from, around);
+        }
+        if around.hosts.contains(from.port) && self.translation.comes_back(packet.bytes()) {
+            let change = |own: &mut Self, bytes: &mut Vec<u8>| own.translation.inward(bytes);
+            return self.change(now, packet, around, change);
+        }
         let info = packet.info();
         let port = info.ports.map(|(_, to)| to);
         let is_meant = info.protocol == protocol::UDP && port == Some(self.port);
@@ -219,6 +215,139 @@ impl Dns {
         }
         around.ledger.keep_spare(bytes);
         None
+    }
+
+    /// The address, if it stands for a name at a partner, and comes by a link.
+    fn stands_for(&self, address: IpAddr, from: Hop, around: &Around<'_>) -> Option<Ipv4Addr> {
+        let IpAddr::V4(v4) = address else { return None };
+        let by_link = self.ahead_range.contains(address) && !around.hosts.contains(from.port);
+        let is_free = by_link && around.routes.lookup(address).is_none();
+        is_free.then_some(v4)
+    }
+
+    /// Gives a packet of a partner's hosts the address that is meant, as soon as that is known.
+    fn translate(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        address: Ipv4Addr,
+        from: Hop,
+        around: &mut Around<'_>,
+    ) -> Option<Packet> {
+        let partners = self.partners.iter().enumerate();
+        let behind = partners.filter(|(_, it)| around.link_to(it.address) == Some(from));
+        let behind: Vec<usize> = behind.map(|(at, _)| at).collect();
+        // Of several behind one link, the one that has told of it.
+        let told = behind.iter().find(|at| self.far.is_told(**at, address));
+        let Some(partner) = told.or(behind.first()).copied() else {
+            around.ledger.drop(now, packet, DropCause::NoRoute);
+            return None;
+        };
+        match self.far.meant(now, partner, address) {
+            Meant::Address(real) => {
+                let change = |own: &mut Self, bytes: &mut Vec<u8>| {
+                    own.translation.outward(bytes, real);
+                };
+                self.change(now, packet, around, change)
+            }
+            Meant::Nobody => {
+                self.refuse(now, packet.bytes(), from, around);
+                around.ledger.drop(now, packet, DropCause::NoRoute);
+                None
+            }
+            Meant::Unknown => {
+                let bytes = around.ledger.close(now, packet, Fate::Absorbed);
+                let place = (partner, address);
+                let pushed_out = self.translation.hold(now, place, bytes, from);
+                pushed_out
+                    .into_iter()
+                    .for_each(|it| drop_held(now, it, around));
+                None
+            }
+        }
+    }
+
+    /// Tells the sender of a packet that nobody is there.
+    fn refuse(&self, now: Instant, bytes: &[u8], from: Hop, around: &mut Around<'_>) {
+        let src = Ends::of(bytes).map(|it| IpAddr::V4(it.src));
+        let own = src.and_then(|src| own_address_at(around.own, from.port, src));
+        let error = IcmpError::Unreachable(Unreachable::Host);
+        let mut answer = Vec::new();
+        if own.is_some_and(|own| ip::build_icmp_error(error, own, bytes, &mut answer)) {
+            around.send(now, answer, from);
+        }
+    }
+
+    /// Another packet takes the place of one, with other addresses.
+    fn change(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        around: &mut Around<'_>,
+        change: impl FnOnce(&mut Self, &mut Vec<u8>),
+    ) -> Option<Packet> {
+        self.translated += 1;
+        let class = packet.class;
+        let mut bytes = around.ledger.close(now, packet, Fate::Absorbed);
+        change(self, &mut bytes);
+        let mut changed = around.ledger.admit(now, bytes, Origin::Own).ok()?;
+        changed.class = class;
+        Some(changed)
+    }
+
+    /// Looks at packets that wait until it is known who is meant.
+    fn tend_held(&mut self, now: Instant, around: &mut Around<'_>) {
+        for held in self.translation.take_held() {
+            match self.far.meant(now, held.partner, held.address) {
+                Meant::Address(real) => {
+                    self.translated += 1;
+                    self.translation.let_go(held, real);
+                }
+                Meant::Unknown if held.until > now => self.translation.hold_on(held),
+                Meant::Nobody => {
+                    self.refuse(now, &held.bytes, held.from, around);
+                    drop_held(now, held, around);
+                }
+                Meant::Unknown => drop_held(now, held, around),
+            }
+        }
+    }
+
+    /// A packet whose address has been translated after it had waited.
+    pub(super) fn poll_translated(&mut self) -> Option<(Vec<u8>, Hop)> {
+        self.translation.poll_ready()
+    }
+
+    /// The gateway behind which the name is that an address stands for here: `Some(None)` if it is
+    /// one of the range, and none's.
+    pub(super) fn gateway_of(&self, address: IpAddr) -> Option<Option<IpAddr>> {
+        let IpAddr::V4(v4) = address else { return None };
+        let here = self.near.goes_ahead() && self.ahead_range.contains(address);
+        let partner = here.then(|| self.near.partner_ahead(v4))?;
+        Some(partner.map(|at| self.partners[at].address))
+    }
+
+    /// Somebody here sends to an address, which may stand for a name.
+    pub(super) fn hurry(&mut self, now: Instant, address: IpAddr) {
+        if let IpAddr::V4(v4) = address
+            && self.near.goes_ahead()
+            && self.ahead_range.contains(address)
+        {
+            self.near.hurry(now, v4);
+        }
+    }
+
+    /// Whom a partner means by an address; `None` if that is an address as any other.
+    pub(super) fn meant(
+        &mut self,
+        now: Instant,
+        partner: IpAddr,
+        address: IpAddr,
+    ) -> Option<Meant> {
+        let IpAddr::V4(v4) = address else { return None };
+        let at = self.partners.iter().position(|it| it.address == partner);
+        let at = at.filter(|_| self.ahead_range.contains(address))?;
+        Some(self.far.meant(now, at, v4))
     }
 
     /// Whether a packet is a question that a client here asks of somebody else.
@@ -313,52 +442,31 @@ impl Dns {
 
     /// What time it is.
     pub(super) fn set_calendar(&mut self, now: Instant, wall: WallTime) {
-        self.near.set_calendar(now, wall.0 / 1_000_000_000);
+        let memory = self.near.memory_mut();
+        memory.set_calendar(now, wall.0 / 1_000_000_000);
     }
 
     fn hear_stream(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) {
         if id.side == Side::Node {
             return self.hear_resolver(now, id.n, event);
         }
-        if let StreamEvent::Opened {
-            listener, src, dst, ..
-        } = event
-        {
-            let stream = Inbound {
-                listener: listener.map_or(0, |it| it.n),
-                address: src,
-                local: dst,
-                octets: Vec::new(),
-                writable: 0,
-                asked: 0,
-                ended: false,
-                until: now + SILENT,
-            };
-            self.streams.insert(id.n, stream);
-            return self.act(Side::Client, id.n, StreamOp::Credit(INBOUND_OCTETS));
+        for (client, message) in self.streams.hear(now, key_of(id), event) {
+            self.near.hear_client(now, client, &message);
         }
-        let Some(stream) = self.streams.get_mut(&id.n) else {
-            return;
-        };
-        match event {
-            StreamEvent::Data(octets) => {
-                stream.octets.extend_from_slice(octets);
-                stream.until = now + SILENT;
-                self.act(Side::Client, id.n, StreamOp::Credit(octets.len() as u32));
-                self.read_stream(now, id.n);
-            }
-            StreamEvent::Writable(octets) => stream.writable += u64::from(octets),
-            StreamEvent::Fin => {
-                stream.ended = true;
-                self.end_if_done(id.n);
-            }
-            StreamEvent::Reset(_) => {
-                self.streams.remove(&id.n);
-            }
-            StreamEvent::Opened { .. }
-            | StreamEvent::Asked { .. }
-            | StreamEvent::Secured { .. } => {}
+    }
+
+    /// Takes a client of the TCP proxy's that asks somebody else for names, if it does.
+    pub(super) fn adopts(&mut self, id: StreamId, src: SocketAddr, dst: SocketAddr) -> bool {
+        let asks = self.capture && dst.port() == PORT && self.near.serves(src.ip());
+        if asks {
+            self.streams.adopt(key_of(id));
         }
+        asks
+    }
+
+    /// Whether it has taken one.
+    pub(super) fn has_adopted(&self, id: StreamId) -> bool {
+        id.owner == PROXY && self.streams.has(key_of(id))
     }
 
     /// Something happened to a stream to a resolver.
@@ -371,8 +479,8 @@ impl Dns {
             // What may be sent before is as much as a question has, and more.
             StreamEvent::Writable(_) if !question.is_empty() => {
                 let question = core::mem::take(question);
-                self.act(Side::Node, n, StreamOp::Send(question));
-                self.act(Side::Node, n, StreamOp::Credit(OUTBOUND_OCTETS));
+                self.act(n, StreamOp::Send(question));
+                self.act(n, StreamOp::Credit(OUTBOUND_OCTETS));
             }
             StreamEvent::Data(octets) => self.far.hear_stream(now, socket, octets),
             StreamEvent::Fin => self.far.miss(now, socket),
@@ -384,47 +492,12 @@ impl Dns {
         }
     }
 
-    /// Takes whole messages off a stream (RFC 1035 section 4.2.2).
-    fn read_stream(&mut self, now: Instant, n: u64) {
-        while let Some(stream) = self.streams.get_mut(&n) {
-            let Some(length) = stream.octets.first_chunk::<2>() else {
-                return;
-            };
-            let length = usize::from(u16::from_be_bytes(*length));
-            if length + 2 > INBOUND_OCTETS as usize {
-                self.streams.remove(&n);
-                return self.act(Side::Client, n, StreamOp::Reset(PROTOCOL_ERROR));
-            }
-            if stream.octets.len() < length + 2 {
-                return;
-            }
-            let message: Vec<u8> = stream.octets.drain(..length + 2).skip(2).collect();
-            stream.asked += 1;
-            let client = Client {
-                socket: stream.listener,
-                address: stream.address,
-                local: stream.local,
-                stream: Some(n),
-            };
-            self.near.hear_client(now, client, &message);
-        }
-    }
-
-    /// Says that no more comes, where the client has said so and has its answers.
-    fn end_if_done(&mut self, n: u64) {
-        if self
-            .streams
-            .get(&n)
-            .is_some_and(|it| it.ended && it.asked == 0)
-        {
-            self.streams.remove(&n);
-            self.act(Side::Client, n, StreamOp::Fin);
-        }
-    }
-
-    fn act(&mut self, side: Side, n: u64, op: StreamOp) {
-        let owner = self.owner;
-        let id = StreamId { owner, side, n };
+    fn act(&mut self, n: u64, op: StreamOp) {
+        let id = StreamId {
+            owner: self.owner,
+            side: Side::Node,
+            n,
+        };
         self.effects.push_back(Effect::Stream { id, op });
     }
 
@@ -442,13 +515,22 @@ impl Dns {
         self.near.set_link(self.partners.len(), Some(OWN));
         self.near.tend(now);
         self.far.tend(now);
-        self.end_silent(now);
+        self.streams.end_silent(now);
+        self.tend_held(now, around);
         self.exchange(now, &hops, around);
         while let Some((client, reply)) = self.near.poll_reply() {
             match client.socket.checked_sub(CAPTURED) {
                 Some(port) => self.reply_captured(now, port, client, &reply, around),
                 None => self.reply(now, client, reply),
             }
+        }
+        while let Some((n, op)) = self.streams.poll() {
+            let id = StreamId {
+                owner: if n & ADOPTED == 0 { self.owner } else { PROXY },
+                side: Side::Client,
+                n: n & !ADOPTED,
+            };
+            self.effects.push_back(Effect::Stream { id, op });
         }
         while let Some((n, wish)) = self.far.poll_wish() {
             self.grant(n, wish);
@@ -458,6 +540,7 @@ impl Dns {
         }
         let mut stats = self.near.stats();
         stats.add(&self.far.stats());
+        stats.own.translated = self.translated;
         around.ledger.stats_mut().dns = Some(stats);
     }
 
@@ -502,17 +585,6 @@ impl Dns {
         })
     }
 
-    /// Ends streams on which nothing happens.
-    fn end_silent(&mut self, now: Instant) {
-        let silent = self.streams.iter();
-        let silent = silent.filter(|(_, it)| it.ends().is_some_and(|at| at <= now));
-        let silent: Vec<u64> = silent.map(|(n, _)| *n).collect();
-        for n in silent {
-            self.streams.remove(&n);
-            self.act(Side::Client, n, StreamOp::Fin);
-        }
-    }
-
     /// Sends a frame to a partner; one that no link leads to asks again.
     fn send(
         &mut self,
@@ -549,21 +621,7 @@ impl Dns {
             };
             return self.send_datagram(client.socket, meta, reply);
         };
-        let Some(stream) = self.streams.get_mut(&n) else {
-            return;
-        };
-        stream.asked = stream.asked.saturating_sub(1);
-        stream.until = now + SILENT;
-        let length = reply.len() as u16;
-        let octets = [&length.to_be_bytes()[..], &reply].concat();
-        if stream.writable < octets.len() as u64 {
-            // It doesn't read what it asked for.
-            self.streams.remove(&n);
-            return self.act(Side::Client, n, StreamOp::Reset(PROTOCOL_ERROR));
-        }
-        stream.writable -= octets.len() as u64;
-        self.act(Side::Client, n, StreamOp::Send(octets));
-        self.end_if_done(n);
+        self.streams.reply(now, n, &reply);
     }
 
     fn send_datagram(&mut self, n: u32, meta: DatagramMeta, bytes: Vec<u8>) {
@@ -581,7 +639,7 @@ impl Dns {
         match wish {
             Wish::Open(address) => self.bind(socket, address),
             Wish::Close if self.asking.remove(&n.into()).is_some() => {
-                self.act(Side::Node, n.into(), StreamOp::Reset(0));
+                self.act(n.into(), StreamOp::Reset(0));
             }
             Wish::Close => self.operate(socket, SocketOp::Close),
             Wish::Send(to, bytes) => {
@@ -603,7 +661,7 @@ impl Dns {
                     dscp: 0,
                     held: Held::ORDINARY,
                 };
-                self.act(Side::Node, n.into(), op);
+                self.act(n.into(), op);
             }
         }
     }
@@ -613,10 +671,11 @@ impl Dns {
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {
-        let silent = self.streams.values().filter_map(Inbound::ends);
+        let silent = self.streams.wake().into_iter();
         let own = self.near.wake().into_iter().chain(self.far.wake());
         let store = self.store.as_ref().and_then(|it| it.wake(&self.near));
-        silent.chain(own).chain(store).min()
+        let held = self.translation.wake();
+        silent.chain(own).chain(store).chain(held).min()
     }
 
     pub(super) fn names(&self, now: Instant) -> Vec<NameEntry> {
@@ -626,13 +685,26 @@ impl Dns {
     pub(super) fn check(&self) {
         self.near.check();
         self.far.check();
+        self.translation.check();
+    }
+}
+
+/// What a client's stream is known by here.
+fn key_of(id: StreamId) -> u64 {
+    id.n | if id.owner == PROXY { ADOPTED } else { 0 }
+}
+
+/// Nobody has said in time who is meant, or too many wait for that.
+fn drop_held(now: Instant, held: HeldPacket, around: &mut Around<'_>) {
+    if let Ok(packet) = around.ledger.admit(now, held.bytes, Origin::Own) {
+        around.ledger.drop(now, packet, DropCause::Unresolved);
     }
 }
 
 /// Any address of somebody's family.
 const fn any_of(to: SocketAddr) -> SocketAddr {
     let any: IpAddr = match to {
-        SocketAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
     };
     SocketAddr::new(any, 0)

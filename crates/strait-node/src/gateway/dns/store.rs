@@ -78,19 +78,19 @@ impl Store {
                 octets: LOAD_OCTETS_MAX,
             });
         }
-        let unsaved = near.unsaved_octets() as u64;
+        let unsaved = near.memory().unsaved_octets() as u64;
         if unsaved == 0 || now < self.next {
             return None;
         }
         self.next = now + PAUSE;
         let anew = core::mem::take(&mut self.anew) || self.length + unsaved > 2 * self.octets_max;
         let op = if anew {
-            let all = near.saved(now);
+            let all = near.memory_mut().saved(now);
             self.length = all.len() as u64;
             StoreOp::Put(KEY.to_vec(), all)
         } else {
             self.length += unsaved;
-            StoreOp::Append(KEY.to_vec(), near.take_unsaved())
+            StoreOp::Append(KEY.to_vec(), near.memory_mut().take_unsaved())
         };
         Some(Effect::Store {
             ticket: self.ticket(),
@@ -120,7 +120,7 @@ impl Store {
         let chunk = result.ok().flatten().unwrap_or_default();
         loading.offset += chunk.len() as u64;
         loading.rest.extend_from_slice(chunk);
-        let taken = near.restore(now, &loading.rest);
+        let taken = near.memory_mut().restore(now, &loading.rest);
         loading.rest.drain(..taken);
         if !chunk.is_empty() && loading.offset < self.length {
             self.loading = Some(loading);
@@ -132,7 +132,7 @@ impl Store {
 
     /// When it has something to ask.
     pub(super) fn wake(&self, near: &Near) -> Option<Instant> {
-        let waits = !self.awaits && self.loading.is_none() && near.unsaved_octets() > 0;
+        let waits = !self.awaits && self.loading.is_none() && near.memory().unsaved_octets() > 0;
         waits.then_some(self.next)
     }
 }

@@ -4,7 +4,7 @@ use strait_core::node::{DatagramMeta, Side, SocketId, SocketOp, StreamEvent, Str
 
 use strait_wire::ip::build_udp;
 
-use super::super::services::DNS;
+use super::super::services::{DNS, PROXY};
 use super::*;
 
 /// A question for a name in `lan`, numbered 1.
@@ -263,4 +263,72 @@ fn what_a_client_asks_of_somebody_else_is_answered_in_his_name_if_that_is_wished
     assert_eq!((told.len(), info.ports), (1, Some((53, 4000))));
     assert_eq!(info.src, address("10.2.0.53:53").ip());
     assert!(told[0].windows(4).any(|it| it == [192, 0, 2, 1]));
+}
+
+#[test]
+fn a_stream_to_somebody_else_is_answered_here_where_the_proxy_has_it() {
+    let more =
+        "\n[proxy]\n[[proxy.partner]]\naddress = \"10.9.0.2\"\nprefixes = [\"10.2.0.0/24\"]\n";
+    let text = |capture: &str| {
+        format!(
+            "name = \"a\"\n[host]\naddresses = [\"10.9.0.1/30\"]\nroutes = [\"10.2.0.0/24\"]\n\
+             [[port]]\nname = \"line\"\nkind = \"serial\"\nbaud = 9600\n[dns]\n\
+             clients = [\"10.1.0.0/24\"]\n{capture}\n{OWN}\n\
+             [[dns.partner]]\naddress = \"10.9.0.2\"{more}"
+        )
+    };
+    let id = StreamId {
+        owner: PROXY,
+        side: Side::Client,
+        n: 5,
+    };
+    let event = |event| Input::Stream { id, event };
+    let asked = |dst: &str| StreamEvent::Asked {
+        listener: SocketId {
+            owner: id.owner,
+            n: 0,
+        },
+        src: address("10.1.0.2:4000"),
+        dst: address(dst),
+        dscp: 0,
+        options: ip::SynOptions::default(),
+    };
+    let whole = [&[0, QUESTION.len() as u8][..], QUESTION].concat();
+    // As long as its partner is silent, the proxy lets them pass.
+    for (capture, dst, accepts) in [
+        ("", "10.2.0.53:53", false),
+        ("capture = true", "10.2.0.53:80", false),
+        ("capture = true", "10.2.0.53:53", true),
+    ] {
+        let mut gateway = gateway(&text(capture));
+        effects(&mut gateway);
+        gateway.handle(at(0), event(asked(dst)));
+        let accepted = operations(&mut gateway).contains(&StreamOp::Accept);
+        assert_eq!(accepted, accepts, "{capture} {dst}");
+        if !accepts {
+            continue;
+        }
+        let opened = StreamEvent::Opened {
+            listener: None,
+            src: address("10.1.0.2:4000"),
+            dst: address(dst),
+            dscp: 0,
+        };
+        gateway.handle(at(0), event(opened));
+        gateway.handle(at(0), event(StreamEvent::Writable(10_000)));
+        gateway.handle(at(0), event(StreamEvent::Data(&whole)));
+        gateway.handle(at(1), Input::Timeout);
+        let all = effects(&mut gateway);
+        let Some(Effect::Datagram { socket, bytes, .. }) = all.last() else {
+            panic!("{all:?}");
+        };
+        gateway.handle(at(1), from_resolver(*socket, &answer(bytes, false)));
+        let told = operations(&mut gateway);
+        let [StreamOp::Send(octets)] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert!(octets.ends_with(&[192, 0, 2, 1]));
+        gateway.handle(at(2), event(StreamEvent::Fin));
+        assert_eq!(operations(&mut gateway), [StreamOp::Fin]);
+    }
 }
