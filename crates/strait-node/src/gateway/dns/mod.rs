@@ -239,7 +239,7 @@ impl Dns {
         let behind: Vec<usize> = behind.map(|(at, _)| at).collect();
         // Of several behind one link, the one that has told of it.
         let told = behind.iter().find(|at| self.far.is_told(**at, address));
-        let Some(partner) = told.or(behind.first()).copied() else {
+        let Some(partner) = told.or_else(|| behind.first()).copied() else {
             around.ledger.drop(now, packet, DropCause::NoRoute);
             return None;
         };
