@@ -195,7 +195,7 @@ fn what_the_client_sends_the_session_takes() {
                 }
             }
             client.take(&session.take_replies());
-            done = done.or(client.poll());
+            done = done.or_else(|| client.poll());
         }
         assert_eq!(came, text);
         let Some(Event::Done(1, verdicts)) = done else {
