@@ -327,7 +327,7 @@ impl Job<'_> {
         });
         // One for all names is enough.
         let server = NameServer {
-            log: FlowLog::new(&format!("{}.names", self.config.name), Side::To),
+            log: FlowLog::new(format!("{}.names", self.config.name), Side::To),
             own: server,
             dscp: 0,
         };
