@@ -86,7 +86,8 @@ fn what_keys_exclude_is_said_with_a_remedy() {
         ),
         (
             &format!("{serial}rate = \"9600 bit/s\""),
-            "key `rate`: is for kind = \"frames\" or \"hf\", and this link's is \"serial\": write `baud`",
+            "key `rate`: is for kind = \"frames\" or \"hf\" or \"cell\", and this link's is \"serial\": \
+             write `baud`",
         ),
         (
             &format!("{serial}loss = \"1 %\""),

@@ -279,7 +279,7 @@ fn wrong_keys_and_values_have_lines() {
     assert_eq!(
         error("behind = \"a\"", "behnid = \"a\""),
         "lab/x.toml:13: unknown key `behnid` in [[host]]; did you mean `behind`? \
-         (valid keys: `name`, `behind`, `addresses`, `gateway_addresses`)"
+         (valid keys: `name`, `behind`, `addresses`, `gateway_addresses`, `resolves`)"
     );
     assert_eq!(
         error("\"45 s\"", "\"45\""),

@@ -305,7 +305,8 @@ fn a_station_that_walks_away_is_heard_no_more() {
 
 #[test]
 fn a_station_that_ends_leaves_nothing_behind() {
-    let mut bench = Bench::new(&config(&[0.0, 200.0]), 1);
+    let three = change(config(&[0.0, 200.0]), |it| it.card = 3);
+    let mut bench = Bench::new(&three, 1);
     for _ in 0..3 {
         bench.send(0, NeighbourId(1), 1000);
     }

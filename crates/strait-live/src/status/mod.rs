@@ -154,8 +154,8 @@ fn answerer(mut content: Content, orders: Orders) -> Answerer {
     })
 }
 
-const ASK: &str = "error: ask `status text`, `json`, `names`, `mail` or `stream SECONDS`, or `mail hold ID` or \
-     `mail release ID`\n";
+const ASK: &str = "error: ask `status text`, `status json`, `status names`, `status mail` or \
+                   `status stream SECONDS`, or `mail hold ID` or `mail release ID`\n";
 
 /// What is wanted of a message.
 fn mail_order(request: &[u8]) -> Option<MailOrder> {

@@ -500,7 +500,7 @@ mod tests {
             ("protocol = 253", "\"ip\""),
             (
                 "neighbours = [{ name = \"b\" }]",
-                "\"udp\" or \"ip\" or \"hf\" or \"hf-client\"",
+                "\"udp\" or \"ip\" or \"kiss\" or \"hf\" or \"hf-client\"",
             ),
             ("frame = \"100 B\"", "\"udp\" or \"ip\" or \"kiss\""),
             ("kiss = { radio = 1 }", "\"kiss\""),

@@ -355,7 +355,8 @@ mod tests {
     #[test]
     fn several_others_are_neighbours_with_call_signs() {
         let with = |kiss: &str, others: &str| {
-            let keys = format!("neighbours = [{others}]\n{kiss}\n");
+            let route = "[[route]]\nprefix = \"10.0.0.0/8\"\nport = \"radio\"\nvia = \"b\"";
+            let keys = format!("neighbours = [{others}]\n{kiss}\n{route}\n");
             node("1200 bit/s", &keys)
         };
         let own = "kiss.own = \"A-1\"";
