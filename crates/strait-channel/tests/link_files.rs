@@ -91,7 +91,8 @@ fn what_keys_exclude_is_said_with_a_remedy() {
         ),
         (
             &format!("{serial}loss = \"1 %\""),
-            "key `loss`: is for kind = \"frames\", and this link's is \"serial\": octets are lost by `bit_errors`",
+            "key `loss`: is for kind = \"frames\" or \"cell\", and this link's is \"serial\": octets \
+             are lost by `bit_errors`",
         ),
         (
             &format!("{serial}jitter = \"1 ms\""),
