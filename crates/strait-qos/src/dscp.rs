@@ -68,7 +68,7 @@ impl Dscp {
     }
 
     /// `AF` class and drop precedence, if the number is one of the twelve.
-    const fn assured(self) -> Option<(u8, u8)> {
+    pub(crate) const fn assured(self) -> Option<(u8, u8)> {
         let (class, precedence) = (self.0 >> 3, self.0 >> 1 & 3);
         let known = self.0 & 1 == 0 && class >= 1 && class <= 4 && precedence != 0;
         if known {

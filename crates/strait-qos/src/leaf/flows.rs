@@ -10,6 +10,7 @@ use strait_wire::hash::hash64;
 use strait_wire::ip::PacketInfo;
 
 use super::codel::Codel;
+use crate::dscp::Dscp;
 use crate::repeat::same_flow;
 
 /// What has a queue of its own.
@@ -71,6 +72,8 @@ pub(super) struct Flow {
     begins: i64,
     /// Octets of its first packet; 0 without.
     first: u32,
+    /// What its first packet takes of its share, in parts.
+    toll: i64,
     /// `None` if that would say nothing.
     pub(super) waiting: Option<Box<Waiting>>,
 }
@@ -168,6 +171,18 @@ pub(super) struct Shares {
     pub(super) long_octets: u32,
 }
 
+/// How many times its octets a packet counts: of one class of assured forwarding, what has a higher
+/// drop precedence gives way to what has a lower one (RFC 2597 section 2), and still goes on.
+pub(super) fn burden(packet: &Packet) -> u64 {
+    let mark = Dscp::new(packet.info().dscp);
+    let assured = mark.and_then(Dscp::assured);
+    assured.map_or(1, |(_, precedence)| 1 << (precedence - 1))
+}
+
+fn toll(packet: &Packet) -> i64 {
+    i64::from(packet.info().octets) * burden(packet) as i64 * PARTS
+}
+
 /// Parts of an octet on the clock of shares: with some hundred flows each has few of an octet.
 const PARTS: i64 = 256;
 
@@ -178,7 +193,7 @@ impl Shares {
 
     /// In which order flows go: by whether their packet has to wait, and by the clock.
     fn order(self, clock: i64, flow: &Flow) -> (bool, i64) {
-        let ends = flow.begins + i64::from(flow.first) * PARTS;
+        let ends = flow.begins + flow.toll;
         let is_sparse = flow.first <= self.small_octets && ends <= clock + self.long();
         (!is_sparse, if is_sparse { flow.begins } else { ends })
     }
@@ -261,6 +276,7 @@ impl Flows {
             if flow.first == 0 {
                 self.busy += 1;
                 flow.first = octets;
+                flow.toll = toll(&packet);
                 flow.begins = flow.begins.max(self.clock);
             }
             let waiting = flow.waiting.take();
@@ -274,12 +290,14 @@ impl Flows {
         }
         self.busy += 1;
         let mut waiting = self.spare.take().unwrap_or_default();
+        let toll = toll(&packet);
         waiting.push(packet);
         let flow = Flow {
             key,
             credit: self.turn.quantum(),
             begins: self.clock,
             first: octets,
+            toll,
             waiting: Some(waiting),
         };
         if matches!(self.turn, Turn::NewFirst(_)) {
@@ -330,11 +348,11 @@ impl Flows {
     pub(super) fn serve(&mut self, place: usize) -> Option<Packet> {
         if let Turn::Shares(shares) = self.turn {
             let flow = self.list.get_mut(place)?;
-            let octets = i64::from(flow.first) * PARTS;
+            let toll = flow.toll;
             // Some can't be sent to now and then: nobody is ahead or behind for that by more than
             // one long packet.
-            flow.begins = flow.begins.max(self.clock - shares.long()) + octets;
-            self.clock += octets / self.busy.max(1) as i64;
+            flow.begins = flow.begins.max(self.clock - shares.long()) + toll;
+            self.clock += toll / self.busy.max(1) as i64;
             self.clock = self.clock.max(flow.begins - shares.long());
             return self.remove(place, 0);
         }
@@ -387,6 +405,7 @@ impl Flows {
         let packet = waiting.packets.remove(index)?;
         waiting.octets -= packet.octets() as u64;
         flow.first = waiting.packets.front().map_or(0, |it| it.info().octets);
+        flow.toll = waiting.packets.front().map_or(0, toll);
         if flow.first == 0 {
             waiting.ordered = true;
             self.busy -= 1;

@@ -11,7 +11,7 @@ use strait_wire::ip::build_udp;
 
 use crate::config::ClassConfig;
 use crate::policy::Policy;
-use crate::{Open, PolicyConfig};
+use crate::{Dscp, Open, PolicyConfig};
 
 const T: Instant = Instant::from_secs(100);
 const MS: Duration = Duration::from_millis(1);
@@ -55,17 +55,17 @@ impl Bench {
     }
 
     fn offer(&mut self, now: Instant, flow: u16, octets: usize, mark: u16) -> Refused {
-        self.offer_marked(now, flow, octets, mark, 0)
+        self.offer_with(now, flow, octets, mark, 0)
     }
 
-    /// The same with bits of ECN.
-    fn offer_marked(
+    /// The same with this octet of code point and ECN.
+    fn offer_with(
         &mut self,
         now: Instant,
         flow: u16,
         octets: usize,
         mark: u16,
-        ecn: u8,
+        class: u8,
     ) -> Refused {
         let src: SocketAddr = "10.1.0.2:4000".parse().unwrap();
         let src = SocketAddr::new(src.ip(), 4000 + flow);
@@ -73,7 +73,7 @@ impl Bench {
         let payload = vec![0; octets - HEADERS];
         let mut bytes = Vec::new();
         assert!(build_udp(src, dst, 0, 64, mark, 0, &payload, &mut bytes));
-        set_ecn(&mut bytes, ecn);
+        set_class(&mut bytes, class);
         let packet = self.ledger.admit(now, bytes, Origin::Own).unwrap();
         self.put(now, packet)
     }
@@ -125,10 +125,10 @@ impl Bench {
     }
 }
 
-/// Writes the bits of ECN, which were 0.
-fn set_ecn(bytes: &mut [u8], ecn: u8) {
-    bytes[1] |= ecn;
-    let sum = u32::from(!u16::from_be_bytes([bytes[10], bytes[11]])) + u32::from(ecn);
+/// Writes code point and ECN, which were 0.
+fn set_class(bytes: &mut [u8], class: u8) {
+    bytes[1] |= class;
+    let sum = u32::from(!u16::from_be_bytes([bytes[10], bytes[11]])) + u32::from(class);
     let sum = (sum & 0xffff) + (sum >> 16);
     bytes[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
@@ -165,6 +165,42 @@ fn a_full_fair_queue_makes_room_at_the_head_of_the_largest_flow() {
     assert_eq!(bench.offer(T, 4, 1001, 40), refused);
     assert_eq!(bench.offer(T, 4, 999, 41), refused);
     assert_eq!(bench.lost.len(), 9);
+}
+
+#[test]
+fn in_a_fair_queue_a_higher_drop_precedence_gives_way() {
+    // Four octets of AF31 for one of AF33; what isn't of such a class counts as AF31.
+    for (first, second, share) in [
+        (Dscp::af(3, 1), Dscp::af(3, 3), 4),
+        (Dscp::af(3, 1), Dscp::af(3, 2), 2),
+        (Dscp::af(3, 3), Dscp::af(3, 3), 1),
+        (Dscp::DF, Dscp::EF, 1),
+    ] {
+        let mut bench = Bench::with(100, Some(20_000), "kind = 'fair'");
+        let mut sent = [0; 2];
+        for mark in 0..500 {
+            for (flow, dscp) in [(0, first), (1, second)] {
+                bench.offer_with(T, flow, 400, mark, dscp.number() << 2);
+            }
+            if mark >= 100 {
+                sent[usize::from(bench.send(T).unwrap().0)] += 1;
+            }
+        }
+        assert!(
+            (sent[0] - sent[1] * share).abs() <= 8,
+            "{first} {second}: {sent:?}"
+        );
+    }
+    // Room is made where it costs least, too.
+    let mut bench = Bench::with(100, Some(1000), "kind = 'fair'");
+    for mark in 0..5 {
+        bench.offer_with(T, 0, 100, mark, Dscp::af(3, 1).number() << 2);
+        bench.offer_with(T, 1, 100, 10 + mark, Dscp::af(3, 3).number() << 2);
+    }
+    for mark in 5..8 {
+        bench.offer_with(T, 0, 100, mark, Dscp::af(3, 1).number() << 2);
+    }
+    assert_eq!(bench.lost, [10, 11, 12].map(|mark| (mark, PUSHED_OUT)));
 }
 
 #[test]
@@ -582,7 +618,7 @@ fn overload(ecn: u8, waiting: u32, seconds: u32) -> (usize, usize, usize) {
     let mut now = T;
     while now < T + MS * (seconds * 1000) {
         while bench.leaf.queued().packets < waiting {
-            bench.offer_marked(now, 1, 1500, 0, ecn);
+            bench.offer_with(now, 1, 1500, 0, ecn);
         }
         let (.., congested) = bench.send(now).unwrap();
         sent += 1;
@@ -705,7 +741,7 @@ proptest! {
         for (mark, step) in (0u16..).zip(steps) {
             match step {
                 Step::Offer { flow, octets, ecn } => {
-                    if bench.offer_marked(now, flow, octets, mark, ecn).is_none() {
+                    if bench.offer_with(now, flow, octets, mark, ecn).is_none() {
                         waiting.entry(flow).or_default().push(mark);
                     }
                     prop_assert!(bench.leaf.queued().packets <= packets);

@@ -449,11 +449,13 @@ impl Leaf {
 
     /// Drops the oldest packet of the flow with the most octets, the newcomer counted to its own:
     /// else flows that never yield would keep all the room, and their turn would be all the time.
-    /// The sender of the oldest packet hears of it first.
+    /// The sender of the oldest packet hears of it first. Octets count as the flow's first packet
+    /// does.
     fn push_out_of_largest(&mut self, newcomer: FlowKey, octets: u64) -> bool {
         let size = |flow: &flows::Flow| {
             let own = if flow.key == newcomer { octets } else { 0 };
-            flow.octets() + own
+            let burden = flow.packets().front().map_or(1, flows::burden);
+            (flow.octets() + own) * burden
         };
         let sizes = self.flows.iter().map(size).enumerate();
         let largest = sizes.max_by_key(|(_, size)| *size);
