@@ -371,7 +371,10 @@ impl Book<'_> {
             // What a host delivers, it keeps.
             let kept =
                 matches!(record.fate, Fate::Delivered(_)) && self.world.host(*node).is_some();
-            if let Some(way) = ways.get(&by).filter(|_| !kept) {
+            let (_, port, to) = by;
+            let all = ways.range((*node, port, NeighbourId(0))..=(*node, port, NeighbourId::ALL));
+            let all = all.filter(|(key, _)| to == NeighbourId::ALL || **key == by);
+            for (_, way) in all.filter(|_| !kept) {
                 let left = Sent {
                     way: *way,
                     left: if way.repeats {

@@ -384,6 +384,10 @@ impl PathBook {
                 return false;
             }
             Fate::Delivered(port) => (port, NeighbourId::PEER),
+            Fate::Forwarded {
+                port,
+                to: NeighbourId::ALL,
+            } => return self.spread(node, port, record, leg),
             Fate::Forwarded { port, to } => (port, to),
             Fate::Absorbed => return self.absorbed(node, record.digest, leg),
             Fate::Answered | Fate::Fragmented | Fate::Dropped(_) => return false,
@@ -398,6 +402,25 @@ impl PathBook {
         self.legs.entry(record.digest).or_default().push(leg);
         self.catch_up(record.digest);
         true
+    }
+
+    /// A packet left for all at a port.
+    fn spread(&mut self, node: usize, port: PortId, record: &FateRecord, leg: Leg) -> bool {
+        let leads = self.ways.get(node).into_iter().flatten();
+        let leads = leads.filter(|lead| lead.by.0 == port);
+        let legs = leads.map(|lead| Leg {
+            to: lead.to,
+            way: lead.way,
+            class: leg.class.or(Some(record.class.0)),
+            ..leg
+        });
+        let legs: Vec<Leg> = legs.collect();
+        let went = !legs.is_empty();
+        if went {
+            self.legs.entry(record.digest).or_default().extend(legs);
+            self.catch_up(record.digest);
+        }
+        went
     }
 
     /// A later packet took the place of one. Where packets stay until they have come, this one may

@@ -57,6 +57,12 @@ impl Station {
     /// Octets of an address.
     pub const OCTETS: usize = 7;
 
+    /// Everybody: nobody's call sign, by an old convention.
+    pub const QST: Self = Self {
+        call: *b"QST   ",
+        ssid: 0,
+    };
+
     /// Appends the address; `mark` is the command or response bit.
     fn emit(self, mark: bool, last: bool, out: &mut Vec<u8>) {
         out.extend(self.call.iter().map(|letter| letter << 1));

@@ -146,6 +146,15 @@ impl Port {
         self.link.set_rate(&mut self.queue, to, rate);
     }
 
+    /// To whom what is for all is sent.
+    pub(super) fn all(&self) -> Vec<NeighbourId> {
+        if self.link.sends_to_all() && !self.queue.paths.are_apart() {
+            return alloc::vec![NeighbourId::ALL];
+        }
+        let count = self.link.neighbours() as u16;
+        (0..count).map(NeighbourId).collect()
+    }
+
     /// Gives every packet that the port holds its fate.
     pub(super) fn clear(&mut self, now: Instant, cause: DropCause, ledger: &mut Ledger) {
         let link = &mut *self.link;

@@ -189,7 +189,10 @@ impl KissPort {
             command = Command::Acknowledged;
             contents.extend_from_slice(&self.number.to_be_bytes());
         }
-        let other = stations.and_then(|it| it.others.get(to.index()));
+        let other = stations.and_then(|it| match to {
+            NeighbourId::ALL => Some(&Station::QST),
+            _ => it.others.get(to.index()),
+        });
         match stations.zip(other) {
             None => contents.extend_from_slice(octets),
             Some((stations, other)) => {
@@ -375,7 +378,8 @@ fn contents<'a>(config: &KissConfig, octets: &'a [u8]) -> Option<(NeighbourId, &
     };
     let frame = UiFrame::parse(octets)?;
     let from = stations.others.iter().position(|it| *it == frame.source)?;
-    let ours = frame.destination == stations.own && frame.protocol == stations.protocol;
+    let ours = [stations.own, Station::QST].contains(&frame.destination);
+    let ours = ours && frame.protocol == stations.protocol;
     ours.then_some((NeighbourId(from as u16), frame.contents))
 }
 

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use strait_core::delay::DelayPart;
 use strait_core::fate::Ledger;
 use strait_core::node::{PortState, TxMeta, Want};
 use strait_core::rate::LineRate;
@@ -26,6 +27,8 @@ use crate::gateway::headers::Leaving;
 #[repr(C, align(64))]
 pub(super) struct Frames {
     others: Box<[(FrameSender, Receiver)]>,
+    /// What is for all.
+    to_all: FrameSender,
     frame_octets_max: usize,
     segments: Segments,
 }
@@ -35,6 +38,7 @@ impl Frames {
         let settings = config.link_settings(config.line_rate());
         let other = |_| (FrameSender::new(settings), Receiver::new(settings));
         Self {
+            to_all: FrameSender::new(settings),
             others: (0..config.neighbours.len().max(1)).map(other).collect(),
             frame_octets_max: config.frame_octets_max(),
             segments: Segments::new(id, config, policy, seed),
@@ -75,6 +79,9 @@ impl Frames {
         out: &mut Vec<u8>,
         ledger: &mut Ledger,
     ) -> Option<TxMeta> {
+        if head.to == NeighbourId::ALL {
+            return self.pull_for_all(queue, (now, starts), head, octets_max, out, ledger);
+        }
         let Treatment { stream, whole, .. } = *queue.classes.get(head.class.index())?;
         let (octets_max, fit) = if whole {
             (octets_max, Fit::Free)
@@ -107,6 +114,32 @@ impl Frames {
             fit.count(queue, ledger);
         }
         self.plan_rest(queue, ended, head.to, ledger);
+        Some(TxMeta {
+            to,
+            ..TxMeta::to_peer(head.class)
+        })
+    }
+
+    /// A packet for all: whole, and as it is, since nothing is agreed with all of them.
+    fn pull_for_all(
+        &mut self,
+        queue: &mut Queue,
+        (now, starts): (Instant, Instant),
+        head: Head,
+        octets_max: usize,
+        out: &mut Vec<u8>,
+        ledger: &mut Ledger,
+    ) -> Option<TxMeta> {
+        let most = octets_max.checked_sub(FrameSender::ROOM_MIN)? + 1;
+        let mut packet = queue.take(self, now, head, most, ledger)?;
+        packet.enter(starts, DelayPart::Line);
+        let octets = self.to_all.cut_note(packet.bytes(), out)?;
+        let (port, to) = (queue.id, head.to);
+        queue.charge(head.class, to, octets as u32);
+        let ended = queue.leaves(starts, to, octets);
+        let bytes = ledger.close(ended, packet, Fate::Forwarded { port, to });
+        ledger.keep_spare(bytes);
+        queue.stats(ledger).frames_out += 1;
         Some(TxMeta {
             to,
             ..TxMeta::to_peer(head.class)
@@ -217,7 +250,26 @@ impl Link for Frames {
         self.adjust(queue);
     }
 
+    fn sends_to_all(&self) -> bool {
+        self.others.len() > 1
+    }
+
+    fn enqueue(&mut self, queue: &mut Queue, now: Instant, packet: Packet, ledger: &mut Ledger) {
+        let most = self.frame_octets_max - (FrameSender::ROOM_MIN - 1);
+        if packet.to == NeighbourId::ALL && packet.octets() > most {
+            return ledger.drop(now, packet, DropCause::TooBig);
+        }
+        queue.enqueue(self, now, packet, ledger);
+    }
+
     fn eligible(&self, _: &Queue, to: NeighbourId, class: ClassId, treatment: &Treatment) -> bool {
+        if to == NeighbourId::ALL {
+            // It goes on the first stream, and would take the place of what anybody's has.
+            return self
+                .others
+                .iter()
+                .all(|(sender, _)| !sender.is_under_way(0));
+        }
         // Classes that share a stream have no two packets under way.
         let leaving = self
             .sender(to)

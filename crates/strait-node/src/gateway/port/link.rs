@@ -176,6 +176,11 @@ pub(in crate::gateway) trait Link: fmt::Debug {
 
     // Packets to send.
 
+    /// Whether a packet for [`NeighbourId::ALL`] is for all others at once.
+    fn sends_to_all(&self) -> bool {
+        false
+    }
+
     /// Whether somebody whom packets may go to is at the other end under this number.
     fn has_neighbour(&self, to: NeighbourId) -> bool {
         to.index() < self.neighbours()
