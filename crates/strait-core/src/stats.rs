@@ -17,6 +17,7 @@ use crate::tls::TlsFault;
 mod dns;
 mod hf;
 mod mail;
+mod olsr;
 mod proxy;
 
 pub use self::dns::{DnsStats, FreshStats, OwnAnswerStats, ResolverStats};
@@ -24,6 +25,7 @@ pub use self::hf::{
     AccessStats, ClientStats, HfClientStats, HfCounts, HfLink, HfPeer, HfRate, HfStats, PRIORITIES,
 };
 pub use self::mail::MailStats;
+pub use self::olsr::OlsrStats;
 pub use self::proxy::{ProxyRefusal, ProxyStats, SessionStats};
 
 /// Packets destroyed, by cause.
@@ -548,6 +550,8 @@ pub struct Stats {
     pub dns: Option<DnsStats>,
     /// A message switch, where there is one.
     pub mail: Option<MailStats>,
+    /// Its routers of a mobile network, both families together.
+    pub olsr: Option<OlsrStats>,
     /// What its host reaches by it, if its node file says anything of that.
     pub led: Option<LedStats>,
 }

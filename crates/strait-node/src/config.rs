@@ -40,6 +40,7 @@ mod kind;
 mod kiss;
 mod mail;
 mod names;
+mod olsr;
 mod proxy;
 mod tls;
 
@@ -61,6 +62,7 @@ pub use self::host_sides::HostSides;
 pub use self::kind::{IpConfig, KissPort, LineConfig, Plug, PortConfig, PortKeys, PortKind};
 pub use self::kiss::KissConfig;
 pub use self::mail::{MailConfig, MailLaneConfig, MailPrecedence, MailRouteConfig};
+pub use self::olsr::OlsrConfig;
 pub use self::proxy::{PartnerConfig, ProxyConfig, ProxyConnect, ProxySource};
 pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
 
@@ -109,6 +111,9 @@ pub struct NodeConfig {
     /// A message switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<MailConfig>,
+    /// A router of a mobile network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub olsr: Option<OlsrConfig>,
     /// What streams of services are secured by, by the names that services have for it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tls: BTreeMap<String, TlsConfig>,
@@ -396,6 +401,9 @@ impl NodeConfig {
         if let Some(mail) = &self.mail {
             mail.validate(self)?;
         }
+        if let Some(olsr) = &self.olsr {
+            olsr.validate(self)?;
+        }
         if self.ports.len() > Self::PORTS_MAX {
             return Err(invalid(
                 "[[port]]",
@@ -469,7 +477,8 @@ impl NodeConfig {
     /// Whether all that comes from the host side, and has no route back there, goes to the only
     /// neighbour of the only port.
     pub(crate) fn has_default_way(&self) -> bool {
-        let told = !self.leads_out() && self.routing == Routing::Static;
+        let found = self.olsr.is_some() || self.routing != Routing::Static;
+        let told = !self.leads_out() && !found;
         told && self.ports.first().is_some_and(PortConfig::carries_packets)
     }
 
@@ -487,7 +496,7 @@ impl NodeConfig {
             ));
         }
         let lone = matches!(&self.ports[..], [port] if port.neighbours.len() <= 1);
-        let own = self.routing == Routing::Static;
+        let own = self.routing == Routing::Static && self.olsr.is_none();
         let carries = self.ports.iter().any(PortConfig::carries_packets);
         if !self.leads_out() && own && !lone && carries {
             let message = "needed with several ports or neighbours: say which prefix lies where";

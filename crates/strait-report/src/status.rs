@@ -94,6 +94,8 @@ pub fn status_text(status: &Snapshot) -> String {
     append(&mut text, "", &counter_table("dns", &["names by"], dns));
     let mail = status.mail.iter().map(|mail| (vec!["switch".into()], mail));
     append(&mut text, "", &counter_table("mail", &["mail by"], mail));
+    let olsr = status.olsr.iter().map(|olsr| (vec!["OLSR".into()], olsr));
+    append(&mut text, "", &counter_table("olsr", &["routes by"], olsr));
     let led = status.led.iter().map(|led| (vec!["routes".into()], led));
     append(&mut text, "", &counter_table("led", &["the host's"], led));
     append(&mut text, "", &local_table(&status.local));

@@ -19,7 +19,9 @@ use crate::load::Source;
 use crate::mail::post;
 use crate::sweep::Axis;
 use crate::topology::Topology;
-use crate::{DNS_METRICS, FaultKind, Link, LinkEnd, Loaded, LoadedNode, Scenario, Variant};
+use crate::{
+    DNS_METRICS, FaultKind, Link, LinkEnd, Loaded, LoadedNode, OLSR_METRICS, Scenario, Variant,
+};
 
 type Checked = Result<(), ConfigError>;
 
@@ -732,7 +734,10 @@ fn metrics(loaded: &Loaded) -> Vec<String> {
         let name = &node.name;
         let kept = ["chatter", "answered", "repeated"].into_iter();
         let dns = DNS_METRICS.into_iter();
-        let words = kept.chain(dns.filter(|_| node.config.dns().is_some()));
+        let olsr = OLSR_METRICS.into_iter();
+        let words = kept
+            .chain(dns.filter(|_| node.config.dns().is_some()))
+            .chain(olsr.filter(|_| node.config.olsr.is_some()));
         words.map(move |metric| format!("{name}.{metric}"))
     });
     let of_parts = of_links.chain(of_ports).chain(of_nodes);

@@ -360,10 +360,13 @@ const DNS_METRICS: [&str; 5] = [
     "dns_watched",
 ];
 
+/// What is told of a gateway's router of a mobile network.
+const OLSR_METRICS: [&str; 4] = ["olsr_sent", "olsr_heard", "olsr_octets", "olsr_changes"];
+
 /// What a gateway kept off its links, the names that its DNS proxy asked a partner for and looked
 /// up for one, and octets that it sent, as metrics `NODE.WORD`: those that a scenario asks for, and
 /// of the words without a port also what isn't zero. A word is `chatter`, `answered`, `repeated`,
-/// `DNS_METRICS` or `PORT.octets_out`.
+/// `DNS_METRICS`, `OLSR_METRICS` or `PORT.octets_out`.
 pub fn local_metrics<'a>(
     scenario: &'a Scenario,
     node: &'a Snapshot,
@@ -383,6 +386,16 @@ pub fn local_metrics<'a>(
             ("dns_watched", dns.watched),
         ]
     });
+    let olsr = node.olsr.iter().flat_map(|olsr| {
+        let counts = [
+            olsr.packets_out,
+            olsr.packets_in,
+            olsr.octets_out,
+            olsr.changes,
+        ];
+        OLSR_METRICS.into_iter().zip(counts)
+    });
+    let asked = asked.chain(olsr);
     let asked = asked.map(|(word, count)| (word.to_owned(), count));
     let ports = node.ports.iter();
     let octets = ports.map(|port| (format!("{}.octets_out", port.name), port.octets_out));

@@ -37,7 +37,7 @@ pub use names::{NameRow, Names};
 pub use node::{Class, JournalStatus, Late, Local, Packets, Tap, Volume};
 pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Urgent};
 pub use prometheus::metrics;
-pub use service::{Dns, Echo, Led, Mail, Proxy, Streams};
+pub use service::{Dns, Echo, Led, Mail, Olsr, Proxy, Streams};
 
 /// How long line parts of delays are known: a node can't see when octets arrive.
 const LINE: &str = "predicted";
@@ -76,6 +76,9 @@ pub struct Snapshot {
     /// Its message switch; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mail: Option<Mail>,
+    /// Its router of a mobile network; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub olsr: Option<Olsr>,
     /// What its host reaches by it; absent where its node file says nothing of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub led: Option<Led>,
@@ -114,6 +117,7 @@ impl Snapshot {
             proxy: stats.proxy.as_ref().map(Proxy::new),
             dns: stats.dns.as_ref().map(Dns::new),
             mail: stats.mail.as_ref().map(Mail::new),
+            olsr: stats.olsr.as_ref().map(Olsr::new),
             led: stats.led.as_ref().map(Led::new),
             taps: Vec::new(),
             journal: None,

@@ -42,6 +42,8 @@ pub fn metrics(snapshot: &Snapshot) -> String {
     family(&mut text, &dns.collect::<Vec<_>>());
     let mail = snapshot.mail.iter().map(|mail| (Vec::new(), mail));
     family(&mut text, &mail.collect::<Vec<_>>());
+    let olsr = snapshot.olsr.iter().map(|olsr| (Vec::new(), olsr));
+    family(&mut text, &olsr.collect::<Vec<_>>());
     let streams = echo.iter().map(|(_, echo)| ("echo", &echo.streams));
     let streams = streams.chain(proxy.map(|proxy| ("proxy", &proxy.streams)));
     let streams = streams.map(|(owner, it)| (Vec::from([("owner", owner.into())]), it));

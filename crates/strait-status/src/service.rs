@@ -1,7 +1,7 @@
 //! What services of a node count, and what became of the octets of their streams.
 
 use strait_core::stats::{
-    DnsStats, EchoStats, LedStats, MailStats, ProxyRefusal, ProxyStats, TlsStats,
+    DnsStats, EchoStats, LedStats, MailStats, OlsrStats, ProxyRefusal, ProxyStats, TlsStats,
 };
 use strait_core::stream_ledger::{ResetCause, StreamLedger};
 use strait_core::tls::TlsFault;
@@ -242,5 +242,35 @@ described! {
         flash_here: u64 = stats.waiting[4] => gauge("mail_flash_here");
         /// Override messages that are here
         override_here: u64 = stats.waiting[5] => gauge("mail_override_here");
+    }
+}
+
+described! {
+    /// A router of a mobile network.
+    pub struct Olsr from stats: &OlsrStats {
+        /// Neighbours that hear the router
+        neighbours: u64 = stats.neighbours => gauge("olsr_neighbours").head("hear it");
+        /// Of these, its relays: those that pass on what it says
+        relays: u64 = stats.relays => gauge("olsr_relays").head("relays");
+        /// Those whose words it passes on
+        selectors: u64 = stats.selectors => gauge("olsr_selectors").head("relay for");
+        /// Routes that it has found
+        routes: u64 = stats.routes => gauge("olsr_routes").head("routes");
+        /// How often a route changed, came or went
+        changes: u64 = stats.changes => counter("olsr_route_changes").head("changes");
+        /// Packets sent
+        packets_out: u64 = stats.packets_out => counter("olsr_packets_out").head("sent");
+        /// Octets of their payloads
+        octets_out: u64 = stats.octets_out => counter("olsr_octets_out").head("octets");
+        /// Packets that came, copies not counted
+        packets_in: u64 = stats.packets_in => counter("olsr_packets_in").head("heard");
+        /// Packets, or messages in them, that can't be read
+        malformed: u64 = stats.malformed => counter("olsr_malformed");
+        /// Messages of others passed on
+        forwarded: u64 = stats.forwarded => counter("olsr_forwarded").head("passed on");
+        /// Messages of others not passed on, as too many were there
+        crowded: u64 = stats.crowded => counter("olsr_crowded");
+        /// Neighbours lost by the medium's word
+        noticed: u64 = stats.noticed => counter("olsr_noticed").head("noticed");
     }
 }

@@ -6,7 +6,7 @@ use strait_core::fate::DropCause;
 use strait_core::rate::LineRate;
 use strait_core::stats::{
     ClassStats, DnsStats, EchoStats, HfCounts, HfLink, HfPeer, HfStats, LedStats, MailStats,
-    NeighbourStats, PortStats, ProxyRefusal, ProxyStats, Stats,
+    NeighbourStats, OlsrStats, PortStats, ProxyRefusal, ProxyStats, Stats,
 };
 use strait_core::stream_ledger::ResetCause;
 use strait_core::time::Instant;
@@ -83,6 +83,11 @@ fn stats() -> Stats {
         waiting: [0, 1, 0, 0, 2, 0],
         ..MailStats::default()
     });
+    stats.olsr = Some(OlsrStats {
+        neighbours: 4,
+        forwarded: 6,
+        ..OlsrStats::default()
+    });
     stats.led = Some(LedStats {
         wanted: 3,
         there: 2,
@@ -102,6 +107,8 @@ fn every_counter_has_its_line() {
     for line in [
         "strait_admitted_packets_total 7",
         "strait_echo_refused_total 3",
+        "strait_olsr_neighbours 4",
+        "strait_olsr_forwarded_total 6",
         "strait_led_prefixes 3",
         "strait_led_prefixes_there 2",
         "strait_led_withdrawals_total 5",

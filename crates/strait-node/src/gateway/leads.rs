@@ -10,7 +10,7 @@ use strait_core::{Duration, Effect, Instant, PortId};
 
 use super::Gateway;
 use crate::config::HostConfig;
-use crate::route::{Hop, Prefix};
+use crate::route::{Hop, Prefix, Routes};
 
 /// A prefix that the host reaches by the gateway.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ struct Led {
     /// How long no way leads to it until the host isn't led there any more, if ever, and how long
     /// one has to until it is again: a link that comes and goes moves nobody to and fro.
     patience: Option<[Duration; 2]>,
+    /// A router found it; else it is the node file's.
+    found: bool,
     /// The host is led there.
     leads: bool,
     /// Its table says so.
@@ -37,6 +39,8 @@ pub(super) struct Leads {
     due: Option<Instant>,
     asks: VecDeque<Effect>,
     all: Vec<Led>,
+    /// The first side's, for what is found.
+    metric: u32,
     stats: LedStats,
 }
 
@@ -49,13 +53,18 @@ impl Leads {
     ) -> Self {
         let mut known = BTreeSet::new();
         let mut all = Vec::new();
+        let mut firsts = 0;
         for (port, host) in sides {
             let metric = host.metric.unwrap_or(0);
+            if port == PortId::HOST {
+                firsts = metric;
+            }
             if let Some(prefix) = ahead.filter(|it| port == PortId::HOST && known.insert(*it)) {
                 all.push(Led {
                     prefix,
                     by: Lead { port, metric },
                     patience: None,
+                    found: false,
                     leads: true,
                     there: false,
                     since: None,
@@ -71,6 +80,7 @@ impl Leads {
                 prefix,
                 by: Lead { port, metric },
                 patience,
+                found: false,
                 leads: true,
                 there: false,
                 since: None,
@@ -78,6 +88,7 @@ impl Leads {
         }
         let mut leads = Self {
             all,
+            metric: firsts,
             asks: VecDeque::new(),
             due: None,
             stats: LedStats::default(),
@@ -98,6 +109,39 @@ impl Leads {
             RouteOp::Withdraw
         };
         self.asks.push_back(Effect::Route { prefix, op });
+    }
+
+    /// A router found a way to a prefix, or none leads there any more. What the node file says of
+    /// it goes before.
+    pub(super) fn learn(&mut self, prefix: Prefix, there: bool) {
+        let known = self.all.iter().position(|led| led.prefix == prefix);
+        match (known, there) {
+            (Some(index), _) if !self.all[index].found => {}
+            (Some(_), true) => {}
+            (Some(index), false) => {
+                self.all[index].leads = false;
+                self.ask(index);
+                self.all.remove(index);
+                self.stats.withdrawals += 1;
+            }
+            (None, true) if self.all.len() < Routes::ENTRIES_MAX => {
+                let metric = self.metric;
+                self.all.push(Led {
+                    prefix,
+                    by: Lead {
+                        port: PortId::HOST,
+                        metric,
+                    },
+                    patience: None,
+                    found: true,
+                    leads: true,
+                    there: false,
+                    since: None,
+                });
+                self.ask(self.all.len() - 1);
+            }
+            (None, _) => {}
+        }
     }
 
     pub(super) fn poll_effect(&mut self) -> Option<Effect> {

@@ -10,6 +10,7 @@ mod hops;
 mod lan;
 mod leads;
 mod local;
+mod olsr;
 mod port;
 mod port_set;
 mod proxied;
@@ -197,7 +198,7 @@ impl Gateway {
                 .clone()
                 .any(|(_, side)| side.kind == HostKind::Tap)
                 .then(Box::default),
-            fixed: config.routing == Routing::Static,
+            fixed: config.routing == Routing::Static && config.olsr.is_none(),
             remembers: config.ports.iter().any(|port| port.remember_flows),
             // No store has the number of a load.
             tickets: stores.len() as u64,
@@ -245,6 +246,9 @@ impl Gateway {
         if verdict.filter {
             return self.ledger.drop(now, packet, DropCause::Filtered);
         }
+        let Some(packet) = olsr::hear_router(self, now, packet, from) else {
+            return;
+        };
         let chatter = Chatter::of(packet.bytes(), packet.info());
         let Some(packet) = self.keep_off(now, packet, chatter, Some(from)) else {
             return;
@@ -657,6 +661,7 @@ impl Node for Gateway {
             } => self.take_frame(now, (port, from), bytes, meta),
             Input::Port { port, event } => self.take_port_event(now, port, event),
             Input::TxDone { port, to, ok, .. } => {
+                self.services.tell(now, port, to, ok);
                 if let (false, Some(stats)) =
                     (ok, self.ledger.stats_mut().ports.get_mut(port.index()))
                 {
@@ -686,6 +691,7 @@ impl Node for Gateway {
         self.settle_links(now);
         let (services, around) = self.services();
         services.settle(now, around);
+        olsr::take_found(self, now);
         while let Some((bytes, from)) = self.services.poll_translated() {
             if let Ok(packet) = self.ledger.admit(now, bytes, Origin::Own) {
                 self.take_admitted(now, packet, from);

@@ -8,12 +8,13 @@ use strait_core::fate::{Ledger, Origin};
 use strait_core::mail::{MailEntry, MailOrder};
 use strait_core::names::NameEntry;
 use strait_core::node::{Owner, StreamEvent, WallTime};
-use strait_core::{Duration, Effect, Input, Instant, Packet, PortId};
+use strait_core::{Duration, Effect, Input, Instant, NeighbourId, Packet, PortId};
 use strait_mail::{Link, Switch};
 use strait_qos::Policy;
 
 use super::Stored;
 use super::dns::Dns;
+use super::olsr::Olsr;
 use super::port::Port;
 use super::port_set::PortSet;
 use super::proxied::{Carriage, Proxied};
@@ -41,6 +42,7 @@ pub(super) struct Services {
     proxy: Option<Box<Proxied>>,
     dns: Option<Box<Dns>>,
     mail: Option<Box<Mail>>,
+    pub(super) olsr: Option<Box<Olsr>>,
 }
 
 /// A message switch, and the links by which its next hops are reached.
@@ -133,6 +135,10 @@ impl Services {
                     carriages: config.ports.iter().map(Carriage::of).collect(),
                 })
             }),
+            olsr: config
+                .olsr
+                .as_ref()
+                .map(|olsr| Box::new(Olsr::new(olsr, config, seed))),
         }
     }
 
@@ -175,6 +181,12 @@ impl Services {
     /// A packet that waited until it was known for whom it is.
     pub(super) fn poll_translated(&mut self) -> Option<(Vec<u8>, Hop)> {
         self.dns.as_mut()?.poll_translated()
+    }
+
+    /// The medium could, or couldn't, deliver a frame.
+    pub(super) fn tell(&mut self, now: Instant, port: PortId, to: NeighbourId, ok: bool) {
+        let olsr = self.olsr.iter_mut();
+        olsr.for_each(|it| it.tell(now, port, to, ok));
     }
 
     /// What time it is.
@@ -236,6 +248,9 @@ impl Services {
         if let Some(mail) = &mut self.mail {
             mail.settle(now, &mut around);
         }
+        if let Some(olsr) = &mut self.olsr {
+            olsr.settle(now, &mut around);
+        }
         if let Some(proxy) = &mut self.proxy {
             let dns = self.dns.as_mut();
             let mut dns = dns.filter(|_| proxy.is_asked());
@@ -267,7 +282,8 @@ impl Services {
         let proxy = self.proxy.as_ref().and_then(|it| it.wake());
         let dns = self.dns.as_ref().and_then(|it| it.wake());
         let mail = self.mail.as_ref().and_then(|it| it.switch.wake());
-        [echo, proxy, dns, mail].into_iter().flatten().min()
+        let olsr = self.olsr.as_ref().and_then(|it| it.wake());
+        [echo, proxy, dns, mail, olsr].into_iter().flatten().min()
     }
 
     /// The names that are known or asked for.

@@ -1,0 +1,226 @@
+//! Who reaches whom beyond the neighbours, what lies behind whom, and the routes that follow
+//! (RFC 3626 sections 5.4, 9.5, 10 and 12.5).
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use strait_core::Instant;
+use strait_core::prefix::Prefix;
+
+use crate::neighbours::Neighbours;
+use crate::router::Via;
+
+/// Pairs of a relay and whom it reaches.
+const PAIRS_MAX: usize = 8192;
+/// Further addresses of nodes.
+const ALIASES_MAX: usize = 1024;
+/// Networks behind nodes.
+const NETWORKS_MAX: usize = 2048;
+
+/// A route that is new, or another than before, or is there no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// To what.
+    pub prefix: Prefix,
+    /// By what; `None` if nothing leads there any more.
+    pub via: Option<Via>,
+}
+
+/// What nodes further away have told of themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Topology {
+    /// By relay and whom it reaches: the number of the set, and until when.
+    pairs: BTreeMap<(IpAddr, IpAddr), (u16, Instant)>,
+    /// The main addresses of others, and until when.
+    aliases: BTreeMap<IpAddr, (IpAddr, Instant)>,
+    /// By who tells of them: networks, and until when.
+    networks: BTreeMap<(Prefix, IpAddr), Instant>,
+    /// The routes of today.
+    routes: BTreeMap<Prefix, Via>,
+    /// Others may follow from what is known now.
+    stirred: bool,
+}
+
+/// Whether a number is before another, as numbers that begin anew after the last (section 19).
+const fn is_before(a: u16, b: u16) -> bool {
+    a != b && b.wrapping_sub(a) < 0x8000
+}
+
+impl Topology {
+    /// Takes whom a relay reaches, unless a later set is known.
+    pub(crate) fn take_tc(
+        &mut self,
+        relay: IpAddr,
+        (number, reached): (u16, Vec<IpAddr>),
+        until: Instant,
+    ) {
+        let mut all = self.pairs.range((relay, MIN_OF_ALL)..);
+        let known = all.next().filter(|((by, _), _)| *by == relay);
+        if known.is_some_and(|(_, (known, _))| is_before(number, *known)) {
+            return;
+        }
+        let before = self.pairs.len();
+        self.pairs
+            .retain(|(by, _), (known, _)| *by != relay || !is_before(*known, number));
+        self.stirred |= before != self.pairs.len();
+        for other in reached {
+            let pair = (relay, other);
+            if self.pairs.len() < PAIRS_MAX || self.pairs.contains_key(&pair) {
+                self.stirred |= self.pairs.insert(pair, (number, until)).is_none();
+            }
+        }
+    }
+
+    /// Takes further addresses of a node's.
+    pub(crate) fn take_mid(&mut self, main: IpAddr, others: Vec<IpAddr>, until: Instant) {
+        for other in others {
+            if self.aliases.len() < ALIASES_MAX || self.aliases.contains_key(&other) {
+                let before = self.aliases.insert(other, (main, until));
+                self.stirred |= before.is_none_or(|(before, _)| before != main);
+            }
+        }
+    }
+
+    /// Takes networks behind a node.
+    pub(crate) fn take_hna(&mut self, by: IpAddr, networks: Vec<Prefix>, until: Instant) {
+        for network in networks {
+            let key = (network, by);
+            if self.networks.len() < NETWORKS_MAX || self.networks.contains_key(&key) {
+                self.stirred |= self.networks.insert(key, until).is_none();
+            }
+        }
+    }
+
+    /// The main address of whom an address is.
+    pub(crate) fn main_of(&self, address: IpAddr) -> IpAddr {
+        self.aliases
+            .get(&address)
+            .map_or(address, |(main, _)| *main)
+    }
+
+    /// Lets go of what has run out by now.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        let count = |it: &Self| it.pairs.len() + it.aliases.len() + it.networks.len();
+        let before = count(self);
+        self.pairs.retain(|_, (_, until)| now < *until);
+        self.aliases.retain(|_, (_, until)| now < *until);
+        self.networks.retain(|_, until| now < *until);
+        self.stirred |= before != count(self);
+    }
+
+    /// Whether routes may be others than when this was asked before.
+    pub(crate) fn stirred(&mut self) -> bool {
+        core::mem::take(&mut self.stirred)
+    }
+
+    /// When something runs out next.
+    pub(crate) fn due(&self) -> Instant {
+        let pairs = self.pairs.values().map(|(_, until)| *until);
+        let aliases = self.aliases.values().map(|(_, until)| *until);
+        let all = pairs.chain(aliases).chain(self.networks.values().copied());
+        all.min().unwrap_or(Instant::NEVER)
+    }
+
+    pub(crate) fn routes(&self) -> usize {
+        self.routes.len()
+    }
+
+    /// Finds the routes anew, by the fewest hops, and tells what is otherwise. Among ways that are
+    /// as short, that of before stays.
+    pub(crate) fn find_routes(
+        &mut self,
+        now: Instant,
+        own: IpAddr,
+        near: &Neighbours,
+    ) -> Vec<Change> {
+        let mut beyond: BTreeMap<IpAddr, Vec<IpAddr>> = BTreeMap::new();
+        for (by, far) in near.pairs() {
+            beyond.entry(by).or_default().push(self.main_of(far));
+        }
+        for (by, far) in self.pairs.keys() {
+            // Of neighbours' neighbours hellos tell, and tell better.
+            if !near.is_neighbour(now, *by) {
+                beyond.entry(*by).or_default().push(self.main_of(*far));
+            }
+        }
+        let before = |address: IpAddr| self.routes.get(&host(address)).copied();
+        let mut ways: BTreeMap<IpAddr, (usize, Via)> = BTreeMap::new();
+        let mut next = VecDeque::new();
+        for (via, main) in near.symmetric(now) {
+            let is_new = !ways.contains_key(&main);
+            if is_new || before(main) == Some(via) {
+                ways.insert(main, (1, via));
+            }
+            if is_new {
+                next.push_back(main);
+            }
+        }
+        while let Some(by) = next.pop_front() {
+            let (hops, via) = ways[&by];
+            for far in beyond
+                .get(&by)
+                .into_iter()
+                .flatten()
+                .filter(|it| **it != own)
+            {
+                match ways.get(far) {
+                    None => {
+                        ways.insert(*far, (hops + 1, via));
+                        next.push_back(*far);
+                    }
+                    Some((known, _)) if *known == hops + 1 && before(*far) == Some(via) => {
+                        ways.insert(*far, (hops + 1, via));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        let mut routes: BTreeMap<Prefix, Via> = BTreeMap::new();
+        for (address, (_, via)) in &ways {
+            routes.insert(host(*address), *via);
+        }
+        for (other, (main, _)) in &self.aliases {
+            if let (Some((_, via)), true) = (ways.get(main), *other != own) {
+                routes.entry(host(*other)).or_insert(*via);
+            }
+        }
+        let mut nearest: BTreeMap<Prefix, (usize, Via)> = BTreeMap::new();
+        for (network, by) in self.networks.keys() {
+            let Some((hops, via)) = ways.get(by) else {
+                continue;
+            };
+            let known = nearest.get(network);
+            let stays = self.routes.get(network) == Some(via);
+            if known.is_none_or(|(known, _)| hops < known || (hops == known && stays)) {
+                nearest.insert(*network, (*hops, *via));
+            }
+        }
+        for (network, (_, via)) in nearest {
+            routes.entry(network).or_insert(via);
+        }
+        let changes = changes(&self.routes, &routes);
+        self.routes = routes;
+        changes
+    }
+}
+
+/// Before any address, in either family.
+const MIN_OF_ALL: IpAddr = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
+
+fn host(address: IpAddr) -> Prefix {
+    let length = if address.is_ipv4() { 32 } else { 128 };
+    Prefix { address, length }
+}
+
+/// What leads elsewhere than before, what is new, and what is gone.
+fn changes(before: &BTreeMap<Prefix, Via>, now: &BTreeMap<Prefix, Via>) -> Vec<Change> {
+    let gone = before.keys().filter(|it| !now.contains_key(it));
+    let gone = gone.map(|prefix| (*prefix, None));
+    let new = now
+        .iter()
+        .filter(|(prefix, via)| before.get(prefix) != Some(via));
+    let new = new.map(|(prefix, via)| (*prefix, Some(*via)));
+    let all = gone.chain(new);
+    all.map(|(prefix, via)| Change { prefix, via }).collect()
+}
