@@ -2,6 +2,9 @@
 //! Needs root, and the programs that make the traffic.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+#[path = "lab/cells.rs"]
+mod cells;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -738,23 +741,6 @@ fn kiss_radios_of_1200_and_9600_bit_s_carry_pings_and_a_file() {
             held_at_most(&modem, 2);
         }
     }
-}
-
-#[test]
-fn a_cell_of_three_stations_carries_a_call_over_two_hops() {
-    if !can_run("lab cell") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let changes = [
-        ("duration = \"14 s\"", "duration = \"9 s\""),
-        ("stop = \"12 s\"", "stop = \"8 s\""),
-        ("stop = \"11 s\"", "stop = \"7 s\""),
-        ("stop = \"10 s\"", "stop = \"7 s\""),
-    ];
-    let path = shortened(folder.path(), "cell.toml", &changes);
-    let told = lab(folder.path(), &path, &["--only", "voice,ping"]);
-    told.expect_all(&["cell-voice-loss", "cell-voice-p99", "cell-ping-loss"]);
 }
 
 /// Processes with `marker` somewhere in their arguments, and their network namespaces.

@@ -1,6 +1,8 @@
 //! The study `manet`: a cell of IEEE 802.11b with more traffic than it carries, over one hop and
 //! two, without precedence, under the paper's policy, and under ours.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use strait_core::units::Time;
 use strait_node::config_text::ConfigError;
@@ -21,6 +23,9 @@ pub(super) struct ManetStudy {
     part: Vec<Part>,
     /// What another simulator gives for the same without precedence.
     reference: Vec<Reference>,
+    /// Of parts whose routes are found: how many hear what each router says.
+    #[serde(default)]
+    routers: Vec<Routers>,
     /// Tables and checks.
     #[serde(default)]
     shown: Shapes,
@@ -40,6 +45,33 @@ struct Reference {
     delay: Time,
 }
 
+/// How many hear what each router says.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Routers {
+    /// In which part.
+    hops: String,
+    /// By router: how many are in its reach.
+    heard_by: BTreeMap<String, u32>,
+}
+
+impl Routers {
+    /// The share of routers' packets that didn't come to somebody in reach.
+    fn lost(&self, run: &Run) -> f64 {
+        let count = |name: &String, what: &str| {
+            let metric = run.metrics.get(&format!("{name}.{what}"));
+            metric.copied().unwrap_or_default()
+        };
+        let sent = self.heard_by.iter();
+        let sent = sent.map(|(name, by)| count(name, "olsr_sent") * f64::from(*by));
+        let heard = self.heard_by.keys().map(|name| count(name, "olsr_heard"));
+        1.0 - heard.sum::<f64>() / sent.sum::<f64>()
+    }
+}
+
+/// The part in which a relay walks away.
+const WALK: &str = "walk";
+
 /// Octets of the headers of UDP and IPv4.
 const HEADERS: f64 = 28.0;
 /// The paper's K.
@@ -57,8 +89,13 @@ impl ManetStudy {
             let errors = sums.iter().map(|sum| (sum / it.sum - 1.0).abs());
             errors.collect::<Vec<f64>>()
         });
+        let routers = self.routers.iter().find(|it| it.hops == hops);
+        let lost = routers.map(|it| runs.iter().map(|run| it.lost(run)).collect::<Vec<f64>>());
         Ok(scenario::with_metrics(place.row.clone(), runs)
+            .with("routing_loss", lost)
+            .with("silent_s", silent(place, runs)?)
             .with("hops", hops)
+            .with("routes", if routers.is_some() { "found" } else { "fixed" })
             .with("sum_k", sums)
             .with("reference_k", reference.map(|it| it.sum))
             .with("reference_s", reference.map(|it| it.delay.0.as_secs_f64()))
@@ -83,8 +120,26 @@ fn sums(place: &Place, runs: &[Run]) -> Result<Vec<f64>, ConfigError> {
     Ok(runs.iter().map(rate).collect())
 }
 
+/// Of each run, how long the calls' packets that were lost would have taken.
+fn silent(place: &Place, runs: &[Run]) -> Result<Vec<f64>, ConfigError> {
+    let traffic = place.loaded.traffic(&place.variant)?;
+    let calls = traffic
+        .iter()
+        .filter(|flow| matches!(flow.what, Traffic::Voice { .. }));
+    let calls: Vec<_> = calls.collect();
+    let silent = |run: &Run| {
+        let lost = calls.iter().filter_map(|call| {
+            let length = call.stop?.0.saturating_sub(call.start.0);
+            let loss = run.metrics.get(&format!("{}.loss", call.name))?;
+            Some(loss * length.as_secs_f64())
+        });
+        lost.sum()
+    };
+    Ok(runs.iter().map(silent).collect())
+}
+
 impl SetUp for ManetStudy {
-    const PARTS: &'static [&'static str] = &["cells"];
+    const PARTS: &'static [&'static str] = &["cells", "walks"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
@@ -106,7 +161,11 @@ impl SetUp for ManetStudy {
                 rows.push(self.row(part.name(), place, runs)?);
             }
         }
-        let mut measured = Measured::of("cells", against_plain(&rows), [1]);
+        let (walks, cells): (Vec<Row>, Vec<Row>) = rows
+            .into_iter()
+            .partition(|row| row.word("hops") == Some(WALK));
+        let mut measured = Measured::of("cells", against_plain(&cells), [1]);
+        measured.parts.insert("walks", walks);
         measured.fold(hashes);
         Ok(measured)
     }

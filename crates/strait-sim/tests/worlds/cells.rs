@@ -28,6 +28,37 @@ fn a_call_crosses_a_relay_that_others_flood() {
 }
 
 #[test]
+fn a_call_goes_on_by_another_relay_when_one_walks_away() {
+    let loaded = load("manet/walk.toml", 70);
+    for (variant, silent_s) in [(Scenario::BASE, 1.5), ("by-hellos", 6.5)] {
+        let run = run_once(&loaded, variant, 1, false).unwrap();
+        assert_eq!(run.unexplained, 0, "{variant}");
+        let lost_s = run.metrics["voice.loss"] * 45.0;
+        assert!(lost_s > 0.0 && lost_s < silent_s, "{variant}: {lost_s}");
+    }
+}
+
+#[test]
+fn routers_hear_each_other_beside_more_than_the_cell_carries() {
+    let loaded = load("manet/routed.toml", 45);
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    assert_eq!(run.unexplained, 0);
+    assert_eq!(run.metrics["audio.loss"], 0.0);
+}
+
+#[test]
+fn a_router_that_is_killed_leaves_nothing_unexplained() {
+    let loaded = load("lab/olsr.toml", 26);
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    for expected in &loaded.scenario.expectations {
+        let value = run.metrics[&expected.metric];
+        let low = expected.min.is_none_or(|min| value >= min);
+        let high = expected.max.is_none_or(|max| value <= max);
+        assert!(low && high, "{} is {value}", expected.id);
+    }
+}
+
+#[test]
 fn precedence_keeps_a_call_where_a_plain_queue_loses_most_of_it() {
     let loaded = load("manet/two-hop.toml", 12);
     let loss = |variant: &str| {

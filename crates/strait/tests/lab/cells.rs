@@ -1,0 +1,42 @@
+//! Cells of packet radio.
+
+use std::path::Path;
+
+use super::{can_run, lab, shortened};
+
+#[test]
+fn a_cell_of_three_stations_carries_a_call_over_two_hops() {
+    if !can_run("lab cell") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let changes = [
+        ("duration = \"14 s\"", "duration = \"9 s\""),
+        ("stop = \"12 s\"", "stop = \"8 s\""),
+        ("stop = \"11 s\"", "stop = \"7 s\""),
+        ("stop = \"10 s\"", "stop = \"7 s\""),
+    ];
+    let path = shortened(folder.path(), "cell.toml", &changes);
+    let told = lab(folder.path(), &path, &["--only", "voice,ping"]);
+    told.expect_all(&["cell-voice-loss", "cell-voice-p99", "cell-ping-loss"]);
+}
+
+#[test]
+fn gateways_find_another_way_when_a_relay_is_killed() {
+    if !can_run("lab olsr") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab");
+    let told = lab(
+        folder.path(),
+        &scenarios.join("olsr.toml"),
+        &["--only", "voice,ping"],
+    );
+    told.expect_all(&[
+        "olsr-voice-loss",
+        "olsr-voice-cut",
+        "olsr-ping-loss",
+        "lab-nothing-left",
+    ]);
+}
