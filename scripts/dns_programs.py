@@ -101,7 +101,7 @@ remote-control:
 
     def node(self, own, dns):
         other = 3 - own
-        elsewhere = 'prefixes = ["10.6.0.0/24"]' if own == 1 else ""
+        elsewhere = '"10.6.0.0/24"' if own == 1 else '"10.1.0.0/24"'
         return self.file(f"{own}.toml", f"""name = "g{own}"
 [host]
 addresses = ["10.9.0.{own}/30"]
@@ -115,7 +115,7 @@ address = "10.9.0.{other}"
 [proxy]
 [[proxy.partner]]
 address = "10.9.0.{other}"
-{elsewhere}
+prefixes = [{elsewhere}]
 [[port]]
 name = "link"
 kind = "udp"
