@@ -6,7 +6,7 @@
 Three network namespaces: a client, a gateway, and behind the link another gateway with a resolver
 (unbound), which knows every name in hf.example and a signed zone. Told is what each program made of
 it. Programs that aren't installed are left out: dig, delv, unbound, dnsperf, ldns-signzone, musl-gcc,
-chromium. systemd-resolved is tried from a folder into which its packages are unpacked, and which
+chromium, nft. systemd-resolved is tried from a folder into which its packages are unpacked, and which
 RESOLVED names: `dpkg -x` of systemd-resolved and libsystemd-shared, nothing is installed.
 """
 
@@ -46,10 +46,14 @@ class Ground:
         self.anchor = self.signed_zone() if shutil.which("ldns-signzone") else None
         self.start("d-b", ["unbound", "-d", "-c", self.unbound("10.5.0.2", self.zones())])
         self.start("d-b", [sys.executable, "-m", "http.server", "80", "--directory", self.site()])
-        self.near = self.start("d-a", [strait, "run", self.node(
-            1, 'listen = ["10.1.0.1:53"]\nclients = ["10.1.0.0/24"]')])
+        near = self.node(1, f"""listen = ["10.1.0.1:53"]
+clients = ["10.1.0.0/24"]
+capture = {str(bool(shutil.which("nft"))).lower()}""")
+        if shutil.which("nft"):
+            sh(f"{strait} proxy rules {near} | ip netns exec d-a sh")
+        self.near = self.start("d-a", [strait, "run", near])
         self.start("d-b", [strait, "run", self.node(2, 'resolvers = ["10.5.0.2:53"]')])
-        sh("ip -n d-c route add 10.5.0.0/24 via 10.1.0.1; ip -n d-b route add 10.1.0.0/24 via 10.5.0.1;"
+        sh("ip -n d-c route add 10.5.0.0/24 via 10.1.0.1; ip -n d-c route add 10.6.0.0/24 via 10.1.0.1; ip -n d-b route add 10.1.0.0/24 via 10.5.0.1;"
            "ip netns exec d-a sysctl -q net.ipv4.ip_forward=1")
         time.sleep(3)
 
@@ -97,15 +101,21 @@ remote-control:
 
     def node(self, own, dns):
         other = 3 - own
+        elsewhere = '"10.6.0.0/24"' if own == 1 else '"10.1.0.0/24"'
         return self.file(f"{own}.toml", f"""name = "g{own}"
 [host]
 addresses = ["10.9.0.{own}/30"]
+routes = {'["10.6.0.0/24"]' if own == 1 else "[]"}
 [status]
 socket = "{self.folder}/{own}.sock"
 [dns]
 {dns}
 [[dns.partner]]
 address = "10.9.0.{other}"
+[proxy]
+[[proxy.partner]]
+address = "10.9.0.{other}"
+prefixes = [{elsewhere}]
 [[port]]
 name = "link"
 kind = "udp"
@@ -165,6 +175,17 @@ def look_ups(ground):
             said, took_s = ground.client(command)
             times.append(f"{took_s:.2f} s" if "10.5.0.2" in said else f"failed: {said.strip()}")
         yield name, f"{times[0]}, again {times[1]}"
+
+
+def caught(ground):
+    """Questions to a resolver that isn't there."""
+    if not shutil.which("nft"):
+        return
+    for how, number in ("+notcp", 5), ("+tcp", 6):
+        said, took_s = ground.client(
+            f"dig {how} +tries=1 +time=10 +short @10.6.0.9 n{number}.hf.example")
+        result = f"{took_s:.2f} s" if "10.5.0.2" in said else f"failed: {said.strip()}"
+        yield f"dig {how} @10.6.0.9, caught", result
 
 
 def signatures(ground):
@@ -249,7 +270,7 @@ def browser(ground):
 def main():
     ground = Ground(os.path.abspath(sys.argv[1]))
     try:
-        for part in look_ups, signatures, resolved, rates, browser:
+        for part in look_ups, caught, signatures, resolved, rates, browser:
             for name, result in part(ground):
                 print(f"{name:34} {result}", flush=True)
         said = sh(f"{ground.strait} dns {ground.folder}/1.sock").splitlines()

@@ -33,12 +33,10 @@ use crate::greeting::{Greeting, News};
 use crate::receipts::{Openings, Receipts};
 use crate::silence::{Silence, Stage};
 use crate::stream::{Open, Stream, Word};
-use crate::table::{FIRST_CREDIT, Table};
+use crate::table::{ANSWERS, FIRST_CREDIT, Table};
 
 /// Octets of a datagram that asks whether the way is there.
 const PROBE_OCTETS: usize = 104;
-/// A stream's first octets are a question, whose answer is likely to lead to others.
-const QUESTION_OCTETS: u64 = 4096;
 /// Ranges that are acknowledged with it, so that there is room for something else.
 const PROBE_RANGES: usize = 4;
 /// Octets of the length of a piece: no datagram has 16 KiB.
@@ -108,6 +106,8 @@ pub struct Session {
     silence: Silence,
     /// When the other side asked for something last, beside other streams.
     asked: Option<Instant>,
+    /// When it asked for anything last.
+    question: Option<Instant>,
     events: VecDeque<Event>,
     stats: SessionStats,
 }
@@ -125,6 +125,7 @@ impl Session {
             receipts: Receipts::default(),
             silence: Silence::default(),
             asked: None,
+            question: None,
             events: VecDeque::new(),
             stats: SessionStats::default(),
         }
@@ -204,6 +205,7 @@ impl Session {
     /// Nothing more is sent on a stream.
     pub fn finish(&mut self, key: Key) {
         if let Some(stream) = self.streams.live(key) {
+            stream.unanswered = false;
             stream.outbound.finish();
         }
     }
@@ -311,11 +313,22 @@ impl Session {
         self.asked.is_some_and(|at| now < at + lately)
     }
 
+    /// Until when answers to what was asked last may come in, if they should be waited for.
+    pub fn settles(&self) -> Option<Instant> {
+        let most = self.question? + ANSWERS;
+        Some(self.streams.settles().min(most))
+    }
+
     /// Octets of streams that may go now.
     pub fn ready(&self) -> u64 {
         let goes = self.is_known() && self.flights.may_go();
         let fresh = self.flights.has_room();
         if goes { self.streams.ready(fresh) } else { 0 }
+    }
+
+    /// Of these, octets of streams by which the other side asked something so short a time ago.
+    pub fn answers(&self, now: Instant, lately: Duration) -> u64 {
+        self.ready().min(self.streams.answers(now, lately))
     }
 
     /// The next datagram of a code point, of at most so many octets.
@@ -551,10 +564,12 @@ impl Session {
                 end,
                 octets,
             } => {
-                if offset < QUESTION_OCTETS {
-                    self.note_question(now);
+                let key = mine(key);
+                let asks = |it: &Stream| it.is_asked_by(offset);
+                if self.streams.get(key).is_some_and(asks) {
+                    self.note_question(now, key);
                 }
-                self.hear_data(mine(key), offset, end, octets);
+                self.hear_data(key, offset, end, octets);
             }
             Item::Credit { key, limit } => {
                 if let Some(stream) = self.streams.stream_mut(mine(key)) {
@@ -594,10 +609,15 @@ impl Session {
         }
         self.streams.add(key, stream);
         self.events.push_back(Event::Opened(key, open));
-        self.note_question(now);
+        self.note_question(now, key);
     }
 
-    fn note_question(&mut self, now: Instant) {
+    fn note_question(&mut self, now: Instant, key: Key) {
+        if let Some(stream) = self.streams.live(key) {
+            // Clients here are near, servers may be far.
+            (stream.question, stream.unanswered) = (Some(now), !key.ours);
+            self.question = Some(now);
+        }
         if self.streams.len() > 1 {
             self.asked = Some(now);
         }

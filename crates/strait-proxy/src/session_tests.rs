@@ -835,3 +835,28 @@ proptest! {
         pair.run(20);
     }
 }
+
+#[test]
+fn answers_are_waited_for_as_long_as_they_may_come() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let after = |at: Instant, ms| Some(at + Duration::from_millis(ms));
+    let key = pair.sides[0].open(pair.now, open(1)).unwrap();
+    assert_eq!(pair.sides[1].settles(), None);
+    pair.sides[0].write(pair.now, key, &text(300, 1));
+    pair.until("opened", |it| it.opened().is_some());
+    let (theirs, asked) = (pair.opened().unwrap(), pair.now);
+    let far = &mut pair.sides[1];
+    assert_eq!(far.settles(), after(asked, 300));
+    for (at, octets, settles) in [(100, 5000, 130), (490, 5000, 500), (600, 1000, 500)] {
+        let now = asked + Duration::from_millis(at);
+        far.write(now, theirs, &text(octets, 2));
+        assert_eq!(far.settles(), after(asked, settles), "{at}");
+    }
+    let [just, lately] = [Duration::from_millis(600), Duration::from_secs(15)];
+    let later = asked + just;
+    assert_eq!([just, lately].map(|it| far.answers(later, it)), [0, 11_000]);
+    // Whoever asked needs no time to think.
+    far.accept(theirs);
+    pair.run(50);
+    assert!(pair.sides[0].settles().unwrap() < asked);
+}

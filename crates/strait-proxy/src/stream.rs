@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use strait_core::Instant;
+use strait_core::{Duration, Instant};
 
 use crate::codec::{Ends, Item, Key};
 use crate::flights::Said;
@@ -60,6 +60,11 @@ pub(crate) struct Piece {
     pub(crate) to: u64,
     pub(crate) end: bool,
 }
+
+/// A stream's first octets are a question, whose answer is likely to lead to others, and so are
+/// octets of which there are so few beside those of answers.
+const QUESTION_OCTETS: u64 = 4096;
+const QUESTION_PART: u64 = 16;
 
 /// Memory that an empty buffer keeps at most.
 const SPARE_OCTETS: usize = 4096;
@@ -260,6 +265,11 @@ impl Inbound {
         Some(fresh)
     }
 
+    /// Nothing of it has come.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.highest() == 0
+    }
+
     fn highest(&self) -> u64 {
         self.have.last().map_or(self.read, |(_, to)| to)
     }
@@ -327,6 +337,9 @@ pub(crate) struct Stream {
     /// When the first of these came.
     pub(crate) began: Instant,
     pub(crate) served: Instant,
+    /// When the other side asked for something last, and whether that has no answer yet.
+    pub(crate) question: Option<Instant>,
+    pub(crate) unanswered: bool,
 }
 
 impl Stream {
@@ -342,12 +355,25 @@ impl Stream {
             attained: 0,
             began: now,
             served: now,
+            question: None,
+            unanswered: false,
         }
     }
 
     /// Octets of it that are here.
     pub(crate) fn held(&self) -> u64 {
         self.outbound.held() + self.inbound.held()
+    }
+
+    /// Whether what comes of it is likely to be a question: its first octets, or next to nothing
+    /// beside what goes.
+    pub(crate) fn is_asked_by(&self, offset: u64) -> bool {
+        offset < QUESTION_OCTETS.max(self.outbound.written() / QUESTION_PART)
+    }
+
+    /// Whether it was asked something so short a time ago.
+    pub(crate) fn answers(&self, now: Instant, lately: Duration) -> bool {
+        self.question.is_some_and(|at| now < at + lately)
     }
 
     /// Whether it has anything to say but octets.
@@ -388,6 +414,7 @@ impl Stream {
         self.reset = Some(error);
         self.resetting = if tell { Word::Due } else { Word::Known };
         self.opening = Word::Nothing;
+        self.unanswered = false;
         self.outbound.clear();
         self.inbound.clear();
     }

@@ -27,6 +27,12 @@ const LEAST_OCTETS: u64 = 1024;
 /// What began so far apart didn't begin together.
 const EPOCH: Duration = Duration::from_secs(10);
 
+/// How long after a question its answer may begin, and pauses in which it goes on; and what one waits
+/// for both at most. Who answers in a turn waits so long for what would have to wait for the next.
+const ANSWER: Duration = Duration::from_millis(300);
+const ANSWER_PAUSE: Duration = Duration::from_millis(30);
+pub(crate) const ANSWERS: Duration = Duration::from_millis(500);
+
 /// All streams of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
@@ -40,6 +46,8 @@ pub(crate) struct Table {
     books: StreamLedger,
     /// How often one was stopped, as others have too much.
     starved: u64,
+    /// When octets of an answer came last whose question had just come.
+    filled: Instant,
 }
 
 impl Table {
@@ -108,6 +116,9 @@ impl Table {
         if !key.ours {
             stream.opening = Word::Due;
         }
+        if stream.inbound.is_untouched() {
+            stream.unanswered = false;
+        }
         true
     }
 
@@ -122,7 +133,12 @@ impl Table {
             // What has arrived is another exchange: the next object of a page needn't wait for it.
             (stream.attained, stream.began) = (0, now);
         }
+        stream.unanswered = false;
+        let answers = stream.answers(now, ANSWERS);
         stream.outbound.write(octets);
+        if answers {
+            self.filled = now;
+        }
         self.leaving += octets.len() as u64;
         self.books.taken += octets.len() as u64;
     }
@@ -214,6 +230,20 @@ impl Table {
     /// Octets that streams have to send, new ones only with `fresh`.
     pub(crate) fn ready(&self, fresh: bool) -> u64 {
         self.all.values().map(|it| it.outbound.ready(fresh)).sum()
+    }
+
+    /// The same of those that were asked something so short a time ago.
+    pub(crate) fn answers(&self, now: Instant, lately: Duration) -> u64 {
+        let answers = self.all.values().filter(|it| it.answers(now, lately));
+        answers.map(|it| it.outbound.ready(true)).sum()
+    }
+
+    /// Until when answers may begin to come, or go on.
+    pub(crate) fn settles(&self) -> Instant {
+        let unanswered = self.all.values().filter(|it| it.unanswered);
+        let last = unanswered.filter_map(|it| it.question).max();
+        let begins = last.map_or(Instant::ZERO, |at| at + ANSWER);
+        begins.max(self.filled + ANSWER_PAUSE)
     }
 
     /// The code points of streams that have something to say, new octets only with `fresh`.

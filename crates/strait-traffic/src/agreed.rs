@@ -1,7 +1,9 @@
 //! What all programs of a traffic have in common, simulated and real: ports, names, sizes.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 
 use crate::config::Family;
@@ -67,6 +69,56 @@ pub const HOSTS_ZONE: &str = "hosts.hf.example";
 /// The name by which a traffic knows the other host: each another one, told apart by its ports.
 pub fn host_name(ports: Ports) -> String {
     format!("h{:05}.{HOSTS_ZONE}", ports.from)
+}
+
+/// What a page is of, beside its objects. Left away it is one host, whose root names all other
+/// objects, in the clear, by HTTP/1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Site {
+    /// Hosts that its objects lie on in turn, each with a name of its own.
+    pub hosts: u32,
+    /// Objects from the root to the last that is named by another: 2 if the root names all.
+    pub depth: u32,
+    /// Each connection has TLS 1.3, with a whole handshake.
+    pub tls: bool,
+    /// A host has one connection, on which requests don't wait for answers, as HTTP/2 has it.
+    pub http2: bool,
+}
+
+impl Default for Site {
+    fn default() -> Self {
+        Self {
+            hosts: 1,
+            depth: 2,
+            tls: false,
+            http2: false,
+        }
+    }
+}
+
+impl Site {
+    /// The host that an object lies on.
+    pub const fn host(&self, object: u32) -> usize {
+        (object % self.hosts) as usize
+    }
+
+    /// The name of a host.
+    pub fn name(&self, host: usize, ports: Ports) -> String {
+        match host {
+            0 => host_name(ports),
+            _ => format!("s{host}.{}", host_name(ports)),
+        }
+    }
+
+    /// Those of so many objects that one names: they aren't known before it has come.
+    pub fn named_by(&self, object: u32, objects: u32) -> Range<u32> {
+        let level = objects.saturating_sub(1).div_ceil((self.depth - 1).max(1));
+        match object {
+            0 => 1..(1 + level).min(objects),
+            _ => (object + level).min(objects)..(object + level + 1).min(objects),
+        }
+    }
 }
 
 /// How long a host waits for the address of a name before it asks again.
@@ -145,5 +197,35 @@ mod tests {
             assert_eq!(sizes.iter().sum::<u64>(), octets);
         }
         assert!(object_octets(0, 9).is_empty());
+    }
+
+    #[test]
+    fn each_object_of_a_page_is_named_once() {
+        for (objects, depth) in [(40, 2), (40, 3), (41, 3), (2, 9), (1, 3), (7, 4)] {
+            let site = Site {
+                depth,
+                ..Site::default()
+            };
+            let named = (0..objects).flat_map(|it| site.named_by(it, objects));
+            let mut named: Vec<u32> = named.collect();
+            named.sort_unstable();
+            assert_eq!(named, (1..objects).collect::<Vec<_>>(), "{objects} {depth}");
+        }
+        let three = Site {
+            hosts: 6,
+            depth: 3,
+            ..Site::default()
+        };
+        assert_eq!(
+            (three.named_by(0, 40), three.named_by(19, 40)),
+            (1..21, 39..40)
+        );
+        assert_eq!((three.host(0), three.host(7)), (0, 1));
+        let ports = Ports::nth(0);
+        let names = [0, 5].map(|host| three.name(host, ports));
+        assert_eq!(
+            names,
+            ["h40000.hosts.hf.example", "s5.h40000.hosts.hf.example"]
+        );
     }
 }

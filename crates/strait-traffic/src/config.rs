@@ -12,7 +12,7 @@ use strait_core::keys::{KeyError, KindWord};
 use strait_core::time::nanos;
 use strait_core::tls::TlsVersion;
 
-use crate::agreed::TcpOptions;
+use crate::agreed::{Site, TcpOptions};
 use crate::content::Content;
 use crate::measure::{Campaign, Direction};
 use crate::mgen::{Cloned, Script};
@@ -325,6 +325,8 @@ pub enum Traffic {
         octets: u64,
         /// Connections at once; 6 if not said, as browsers do.
         connections: u32,
+        /// Its hosts, and what is between them.
+        site: Site,
         /// How both ends are made.
         options: TcpOptions,
     },
@@ -382,6 +384,8 @@ pub struct LookUps {
     pub names: Option<u64>,
     /// The type that is asked for: its word, and its number.
     pub kind: (&'static str, u16),
+    /// How long an address holds, in seconds.
+    pub life_s: u32,
 }
 
 impl LookUps {
@@ -456,11 +460,13 @@ mod tests {
             objects,
             octets,
             connections,
+            site,
             options,
         } = config.what
         else {
             panic!("no page");
         };
+        assert_eq!(site, Site::default());
         assert_eq!((objects, octets, connections), (20, 60_000, 6));
         assert_eq!(
             (options.profile.as_str(), options.nagle),
@@ -489,6 +495,12 @@ mod tests {
         assert!(text("kind = \"tcp\"\nsizes = [1]\ncount = 65").contains("`count`"));
         assert!(text("kind = \"tcp\"\nsizes = [1]\ninterval = \"999 us\"").contains("`interval`"));
         assert!(text("kind = \"page\"\nobjects = 0").contains("`objects`"));
+        for site in ["hosts = 0", "hosts = 11", "depth = 1", "http2 = true"] {
+            let page = format!("kind = \"page\"\nsite = {{ {site} }}");
+            assert!(text(&page).contains("`site`"), "{site}");
+        }
+        let page = "kind = \"page\"\nconnections = 1\nsite = { hosts = 63, http2 = true }";
+        assert!(read(page).is_ok());
         assert!(text("kind = \"echo\"\noctets = 1\ncount = 1").contains("`count`"));
         assert!(text(&echo).contains("`tls`") && text(&udp).contains("`tls`"));
         assert!(text("kind = \"echo\"\nrate = \"1 bit/s\"").contains("`rate`"));
@@ -496,6 +508,10 @@ mod tests {
         assert!(text("kind = \"ping\"\nperiod = \"0 s\"").contains("`period`"));
         assert!(text("kind = \"dns\"\nendpoint = \"linux-cubic\"").contains("`musl`"));
         assert!(text("kind = \"dns\"\nobjects = 0").contains("`objects`"));
+        for life in ["0 s", "1500 ms"] {
+            let dns = format!("kind = \"dns\"\nlife = \"{life}\"");
+            assert!(text(&dns).contains("`life`"), "{life}");
+        }
         assert!(text("kind = \"dns\"\nendpoint = \"linux-mx\"").contains("`-aaaa`"));
         assert!(read("kind = \"dns\"\nendpoint = \"windows\"\nobjects = 4").is_ok());
         assert!(read("kind = \"fax\"").is_err());

@@ -20,8 +20,8 @@ pub mod pair;
 mod report;
 
 pub use self::agreed::{
-    DNS_LIFE_S, DNS_PORT, DNS_ZONE, HOST_NAME_WAIT, HOSTS_ZONE, Ports, TcpOptions, association,
-    chatter_round, dns_name, hello_interval_s, host_name, object_octets,
+    DNS_LIFE_S, DNS_PORT, DNS_ZONE, HOST_NAME_WAIT, HOSTS_ZONE, Ports, Site, TcpOptions,
+    association, chatter_round, dns_name, hello_interval_s, host_name, object_octets,
 };
 pub use self::config::{
     CallerTls, Family, Kind, LookUps, MgenTraffic, NewestTls, Traffic, TrafficConfig, TrafficKeys,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::{Duration, Instant};
-use strait_traffic::{DNS_LIFE_S, FlowLog, HOST_NAME_WAIT, HOSTS_ZONE, LookUps, dns_name, widen};
+use strait_traffic::{FlowLog, HOST_NAME_WAIT, HOSTS_ZONE, LookUps, dns_name, widen};
 
 use super::Span;
 use crate::host::{Application, Event, Stack};
@@ -40,7 +40,7 @@ fn write_name(name: &str, out: &mut Vec<u8>) {
 
 /// The answer to a question; nothing to what is none. Names have nothing but an IPv4 address: in
 /// the hosts' zone `own`.
-fn answer(question: &[u8], own: [u8; 4], out: &mut Vec<u8>) -> bool {
+fn answer(question: &[u8], own: [u8; 4], life_s: u32, out: &mut Vec<u8>) -> bool {
     let Some((header, asked)) = question.split_first_chunk::<HEADER_OCTETS>() else {
         return false;
     };
@@ -60,7 +60,7 @@ fn answer(question: &[u8], own: [u8; 4], out: &mut Vec<u8>) -> bool {
     if known == 1 {
         // The name as in the question; A, IN.
         out.extend_from_slice(&[0xc0, HEADER_OCTETS as u8, 0, 1, 0, 1]);
-        out.extend_from_slice(&DNS_LIFE_S.to_be_bytes());
+        out.extend_from_slice(&life_s.to_be_bytes());
         out.extend_from_slice(&[0, 4]);
         let mut zone = Vec::new();
         write_name(HOSTS_ZONE, &mut zone);
@@ -219,29 +219,35 @@ impl Application for Lookups {
 
 /// A program that can be told where to send to.
 pub(super) trait Aim: Application {
-    /// Its user begins to wait.
-    fn begin(&mut self, _now: Instant) {}
-
     /// It sends to there, from now on.
     fn aim(&mut self, now: Instant, to: IpAddr);
 }
 
-/// A program that looks up a name before it begins, and asks again until it is told.
-pub(super) struct Named<A> {
-    pub(super) app: A,
-    pub(super) name: String,
+/// The look-up of a name, until its address is told.
+pub(super) struct LookUp {
+    name: String,
     /// The ends of its questions.
-    pub(super) ends: (SocketAddr, SocketAddr),
+    ends: (SocketAddr, SocketAddr),
     /// When it asks next, until it knows.
     pub(super) asks: Option<Instant>,
-    pub(super) asked: u64,
+    asked: u64,
 }
 
-impl<A: Aim> Named<A> {
-    fn ask(&mut self, now: Instant, stack: &mut Stack) {
-        if self.asked == 0 {
-            self.app.begin(now);
+impl LookUp {
+    pub(super) const fn new(
+        name: String,
+        ends: (SocketAddr, SocketAddr),
+        asks: Option<Instant>,
+    ) -> Self {
+        Self {
+            name,
+            ends,
+            asks,
+            asked: 0,
         }
+    }
+
+    pub(super) fn ask(&mut self, now: Instant, stack: &mut Stack) {
         self.asks = Some(now + HOST_NAME_WAIT);
         let mut payload = stack.buffer();
         question(self.asked, &self.name, 1, &mut payload);
@@ -250,46 +256,54 @@ impl<A: Aim> Named<A> {
         self.asked += 1;
     }
 
-    /// The address that an answer tells, if it is one to a question of its.
-    fn address(&self, from: SocketAddr, payload: &[u8]) -> Option<IpAddr> {
+    /// The address that a datagram tells, if it is the first answer to a question of its.
+    pub(super) fn hear(&mut self, from: SocketAddr, port: u16, payload: &[u8]) -> Option<IpAddr> {
         let number = u64::from(u16::from_be_bytes(*payload.first_chunk()?));
         let mut asked = Vec::new();
         question(number, &self.name, 1, &mut asked);
         let rest = payload.get(HEADER_OCTETS..)?;
-        let right = from == self.ends.1
+        let right = self.asks.is_some()
+            && (from, port) == (self.ends.1, self.ends.0.port())
             && number < self.asked
             && payload[3] & 0x0f == 0
             && payload[6..8] == [0, 1]
             && rest.starts_with(&asked[HEADER_OCTETS..]);
         let address = payload.last_chunk::<4>().filter(|_| right)?;
+        self.asks = None;
         Some(IpAddr::from(*address))
     }
+}
+
+/// A program that looks up a name before it begins, and asks again until it is told.
+pub(super) struct Named<A> {
+    pub(super) app: A,
+    pub(super) look_up: LookUp,
 }
 
 impl<A: Aim> Application for Named<A> {
     fn handle(&mut self, now: Instant, event: Event<'_>, stack: &mut Stack) {
         match event {
-            Event::Timeout if self.asks.is_some_and(|at| at <= now) => self.ask(now, stack),
+            Event::Timeout if self.look_up.asks.is_some_and(|at| at <= now) => {
+                self.look_up.ask(now, stack);
+            }
             Event::Datagram {
                 from,
                 port,
                 payload,
                 ..
-            } if port == self.ends.0.port() => {
-                let address = self.address(from, payload);
-                if let Some(address) = address.filter(|_| self.asks.is_some()) {
-                    self.asks = None;
+            } if port == self.look_up.ends.0.port() => {
+                if let Some(address) = self.look_up.hear(from, port, payload) {
                     self.app.aim(now, address);
                     self.app.handle(now, Event::Timeout, stack);
                 }
             }
-            _ if self.asks.is_none() => self.app.handle(now, event, stack),
+            _ if self.look_up.asks.is_none() => self.app.handle(now, event, stack),
             _ => {}
         }
     }
 
     fn wake(&self) -> Option<Instant> {
-        self.asks.or_else(|| self.app.wake())
+        self.look_up.asks.or_else(|| self.app.wake())
     }
 
     fn log(&self) -> &FlowLog {
@@ -302,6 +316,8 @@ pub(super) struct NameServer {
     pub(super) log: FlowLog,
     pub(super) own: SocketAddr,
     pub(super) dscp: u8,
+    /// How long an address holds, in seconds.
+    pub(super) life_s: u32,
 }
 
 impl Application for NameServer {
@@ -315,7 +331,7 @@ impl Application for NameServer {
             IpAddr::V4(own) => own.octets(),
             IpAddr::V6(_) => HOST,
         };
-        if answer(payload, own, &mut told) {
+        if answer(payload, own, self.life_s, &mut told) {
             stack.send_udp(now, self.own, from, self.dscp, &told);
         } else {
             self.log.count("unusable");
@@ -334,6 +350,8 @@ impl Application for NameServer {
 
 #[cfg(test)]
 mod tests {
+    use strait_traffic::DNS_LIFE_S;
+
     use super::*;
 
     const OWN: [u8; 4] = [10, 2, 0, 2];
@@ -346,14 +364,17 @@ mod tests {
         let head = [0, 7, 0x01, 0x20, 0, 1, 0, 0, 0, 0, 0, 0];
         assert_eq!(asked, [&head[..], name].concat());
         let mut said = Vec::new();
-        assert!(answer(&asked, OWN, &mut said));
+        assert!(answer(&asked, OWN, DNS_LIFE_S, &mut said));
         let head = [0, 7, 0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0];
         let record = b"\xc0\x0c\0\x01\0\x01\0\0\x02\x58\0\x04\xc0\0\x02\x01";
         assert_eq!(said, [&head[..], name, record].concat());
         assert_eq!(told(&asked, &said), Some(Told::Known));
         // Answers, and what is cut short, get none.
         let mut none = Vec::new();
-        assert!(!answer(&said, OWN, &mut none) && !answer(&asked[..11], OWN, &mut none));
+        assert!(
+            !answer(&said, OWN, DNS_LIFE_S, &mut none)
+                && !answer(&asked[..11], OWN, DNS_LIFE_S, &mut none)
+        );
         assert!(none.is_empty());
     }
 
@@ -366,13 +387,16 @@ mod tests {
         // Extended DNS with 4096 octets.
         asked.extend_from_slice(&[0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0]);
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        assert!(answer(&asked, OWN, &mut with) && answer(&of_address, OWN, &mut without));
+        assert!(
+            answer(&asked, OWN, DNS_LIFE_S, &mut with)
+                && answer(&of_address, OWN, DNS_LIFE_S, &mut without)
+        );
         assert_eq!(with, without);
         let kind = of_address.len() - 3;
         let mut other = of_address;
         other[kind] = 28;
         let mut none = Vec::new();
-        assert!(answer(&other, OWN, &mut none));
+        assert!(answer(&other, OWN, DNS_LIFE_S, &mut none));
         assert_eq!((none[7], none.len()), (0, other.len()));
         let mut asked = Vec::new();
         question(7, &dns_name(7), 28, &mut asked);
@@ -398,7 +422,7 @@ mod tests {
         let mut asked = Vec::new();
         question(7, "H00001.Hosts.hf.example", 1, &mut asked);
         let mut said = Vec::new();
-        assert!(answer(&asked, OWN, &mut said));
+        assert!(answer(&asked, OWN, DNS_LIFE_S, &mut said));
         assert!(said.ends_with(&OWN));
     }
 }

@@ -1,9 +1,87 @@
-//! The little of HTTP/1.1 (RFC 9112) that a page needs, at the sizes that real requests have.
+//! The little of HTTP/1.1 (RFC 9112) that a page needs, at the sizes that real requests have, and
+//! the way that it goes.
+
+use strait_core::tls::{TlsFault, TlsRole};
+use strait_tcp::TcpEndpoint;
+
+use crate::tls::{Certificate, Line, Profile};
 
 /// Octets of each request.
 pub(super) const REQUEST_OCTETS: usize = 300;
 /// Octets of each response's header.
 pub(super) const RESPONSE_HEAD_OCTETS: usize = 200;
+
+/// Octets of a server's certificate, with the one that leads to its issuer: as most have.
+const CHAIN_OCTETS: usize = 2500;
+/// Octets read from a connection at a time.
+const CHUNK_OCTETS: usize = 4096;
+
+/// A connection's octets, in the clear or in TLS.
+pub(super) struct Wire(Option<Box<Line>>);
+
+impl Wire {
+    pub(super) fn client(tls: bool, name: &str) -> Self {
+        let role = TlsRole::Client { name: name.into() };
+        Self::new(tls, &Profile::trusting(vec![String::new()]), &role)
+    }
+
+    pub(super) fn server(tls: bool) -> Self {
+        let profile = Profile {
+            certificate: Some(Certificate {
+                octets: CHAIN_OCTETS,
+                ..Certificate::default()
+            }),
+            ..Profile::trusting(Vec::new())
+        };
+        Self::new(tls, &profile, &TlsRole::Server)
+    }
+
+    fn new(tls: bool, profile: &Profile, role: &TlsRole) -> Self {
+        let line = || Line::new(profile, role).ok().map(Box::new);
+        Self(if tls { line() } else { None })
+    }
+
+    /// Appends what came, and sends what waits.
+    pub(super) fn work(
+        &mut self,
+        endpoint: &mut dyn TcpEndpoint,
+        into: &mut Vec<u8>,
+    ) -> Result<(), TlsFault> {
+        if let Some(line) = &mut self.0 {
+            return line.work(endpoint, into);
+        }
+        let mut chunk = [0; CHUNK_OCTETS];
+        loop {
+            match endpoint.recv(&mut chunk) {
+                0 => return Ok(()),
+                octets => into.extend_from_slice(&chunk[..octets]),
+            }
+        }
+    }
+
+    /// Sends as many of these octets as it takes now.
+    pub(super) fn send(&mut self, endpoint: &mut dyn TcpEndpoint, octets: &[u8]) -> usize {
+        match &mut self.0 {
+            Some(line) => line.send(endpoint, octets),
+            None => endpoint.send(octets),
+        }
+    }
+
+    pub(super) fn close(&mut self, endpoint: &mut dyn TcpEndpoint) {
+        match &mut self.0 {
+            Some(line) => line.close(endpoint),
+            None => endpoint.close(),
+        }
+    }
+
+    /// Whether the other side has said all.
+    pub(super) fn has_ended(&mut self, endpoint: &dyn TcpEndpoint) -> bool {
+        match &mut self.0 {
+            Some(line) => line.session().has_ended(),
+            None => endpoint.is_drained(),
+        }
+    }
+}
 
 /// Fills a header up to `octets` with a field that nobody reads, and ends it.
 fn pad(mut head: String, octets: usize) -> Vec<u8> {

@@ -27,19 +27,19 @@ use strait_traffic::measure::Campaign;
 use strait_traffic::mgen::Protocol;
 use strait_traffic::pair::PairCampaign;
 use strait_traffic::{
-    Content, DNS_PORT, FlowLog, LookUps, MgenTraffic, Ports, Side, TcpOptions, Traffic,
-    TrafficConfig, association, host_name, mail_text, object_octets, source_ports,
+    Content, DNS_LIFE_S, DNS_PORT, FlowLog, LookUps, MgenTraffic, Ports, Side, Site, TcpOptions,
+    Traffic, TrafficConfig, association, host_name, mail_text, object_octets, source_ports,
 };
 
 use self::bulk::{BulkReceiver, BulkSender};
 use self::chatter::{ChatterSource, Speaker};
-use self::dns::{Aim, Lookups, NameServer, Named};
+use self::dns::{Aim, LookUp, Lookups, NameServer, Named};
 use self::echo::{EchoAsker, EchoCaller, Safety};
 use self::flow::{Datagrams, Form, Pace};
 use self::mail::MailCaller;
 use self::measured::{MeasureClient, MeasureServer};
 use self::mgen::{MgenReceiver, MgenSender};
-use self::page_client::PageClient;
+use self::page_client::{PageClient, Place, Task};
 use self::page_server::PageServer;
 use self::pair::{PairProber, PairReceiver};
 use self::ping::Ping;
@@ -152,8 +152,9 @@ pub fn install(
             objects,
             octets,
             connections,
+            site,
             options,
-        } => job.page((objects, octets), connections, &options),
+        } => job.page((objects, octets), connections, site, &options),
         Traffic::Mgen(traffic) => job.mgen(&traffic),
         Traffic::Chatter { period } => job.chatter(Speaker::Computer, period),
         Traffic::Hello { period } => job.chatter(Speaker::Router, period),
@@ -305,37 +306,50 @@ impl Job<'_> {
     /// it, beside other names. Whether it has its ports.
     fn install(&mut self, app: impl Aim + 'static, bind: impl FnOnce(&mut Stack) -> bool) -> bool {
         let mut bound = true;
-        let Some(asked) = self.config.resolver else {
+        let Some(look_up) = self.look_up(host_name(self.ports), Some(self.span.start)) else {
             self.from.install(|stack| {
                 bound = bind(stack);
                 app
             });
             return bound;
         };
-        let server = SocketAddr::new(self.ends.1.ip(), DNS_PORT);
-        let (ip, port) = (self.ends.0.ip(), self.ends.0.port() + NAME_PORT);
-        let named = Named {
-            app,
-            name: host_name(self.ports),
-            ends: (SocketAddr::new(ip, port), SocketAddr::new(asked, DNS_PORT)),
-            asks: Some(self.span.start),
-            asked: 0,
-        };
+        let named = Named { app, look_up };
+        let port = self.name_port();
         self.from.install(|stack| {
             bound = bind(stack) && stack.bind_udp(port);
             named
         });
-        // One for all names is enough.
+        self.answer_names();
+        bound
+    }
+
+    const fn name_port(&self) -> u16 {
+        self.ends.0.port() + NAME_PORT
+    }
+
+    /// The look-up of a name that begins then, if names are looked up.
+    fn look_up(&self, name: String, asks: Option<Instant>) -> Option<LookUp> {
+        let asked = self.config.resolver?;
+        let own = SocketAddr::new(self.ends.0.ip(), self.name_port());
+        Some(LookUp::new(
+            name,
+            (own, SocketAddr::new(asked, DNS_PORT)),
+            asks,
+        ))
+    }
+
+    /// Installs a server of names on the other host; one for all names is enough.
+    fn answer_names(&mut self) {
         let server = NameServer {
             log: FlowLog::new(format!("{}.names", self.config.name), Side::To),
-            own: server,
+            own: SocketAddr::new(self.ends.1.ip(), DNS_PORT),
             dscp: 0,
+            life_s: DNS_LIFE_S,
         };
         self.to.install(|stack| {
             stack.bind_udp(DNS_PORT);
             server
         });
-        bound
     }
 
     fn log(&self, side: Side) -> FlowLog {
@@ -453,13 +467,14 @@ impl Job<'_> {
             count: count.unwrap_or(u64::MAX),
             span: self.span,
             sent: 0,
-            manner,
+            manner: manner.clone(),
             open: BTreeMap::new(),
         };
         let server = NameServer {
             log: self.log(Side::To),
             own: far,
             dscp: self.config.dscp.number(),
+            life_s: manner.life_s,
         };
         let mut bound = [true; 2];
         self.from.install(|stack| {
@@ -617,20 +632,39 @@ impl Job<'_> {
         mut self,
         (objects, octets): (u32, u64),
         connections: u32,
+        site: Site,
         options: &TcpOptions,
     ) -> Result<(), InstallError> {
-        let sizes = object_octets(objects, octets);
-        let client = PageClient::new(
-            self.log(Side::From),
-            self.ends,
-            self.span.start,
-            sizes,
+        let task = Task {
+            start: self.span.start,
+            sizes: object_octets(objects, octets),
             connections,
-            options,
-            self.content(),
-        );
-        let server = PageServer::new(self.log(Side::To), self.content());
-        self.install(client, |_| true);
+            site,
+            options: options.clone(),
+            content: self.content(),
+            from: self.ends.0,
+            to_port: self.ends.1.port(),
+        };
+        let looks_up = self.config.resolver.is_some();
+        let known = (!looks_up).then(|| self.ends.1.ip());
+        let places = (0..site.hosts as usize).map(|host| {
+            let name = site.name(host, self.ports);
+            Place::new(name.clone(), known, self.look_up(name, None))
+        });
+        let client = PageClient::new(self.log(Side::From), task, places.collect());
+        let server = PageServer::new(self.log(Side::To), self.content(), site.tls);
+        let port = self.name_port();
+        let mut bound = true;
+        self.from.install(|stack| {
+            bound = !looks_up || stack.bind_udp(port);
+            client
+        });
+        if !bound {
+            return Err(self.taken(self.from, port));
+        }
+        if looks_up {
+            self.answer_names();
+        }
         self.listen(options, server)
     }
 }

@@ -1,15 +1,15 @@
-//! Fetches a page as a browser does: the root first, then the rest over a few connections, each
-//! used again for the next object.
+//! Fetches a page as a browser does: the root first, then what that names, and so on, over a few
+//! connections to each host, used again for the next object.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::Instant;
 use strait_tcp::TcpState;
-use strait_traffic::{Content, FlowLog, ObjectMark, TcpOptions};
+use strait_traffic::{Content, FlowLog, ObjectMark, Site, TcpOptions};
 
-use super::dns::Aim;
-use super::http::{RESPONSE_HEAD_OCTETS, object_place, request};
+use super::dns::LookUp;
+use super::http::{RESPONSE_HEAD_OCTETS, Wire, object_place, request};
 use crate::host::{Application, ConnectionId, Event, Stack};
 
 /// Ports that a client may use: its connections and those that replace failed ones. When they are
@@ -27,68 +27,144 @@ struct Fetch {
     arrived: u64,
 }
 
-pub(super) struct PageClient {
-    log: FlowLog,
-    ends: (SocketAddr, SocketAddr),
-    start: Option<Instant>,
-    sizes: Vec<u64>,
-    connections_max: usize,
-    options: TcpOptions,
-    content: Content,
+/// A connection, and what it fetches; answers come in the order of requests.
+struct Connection {
+    host: usize,
+    wire: Wire,
+    fetches: VecDeque<Fetch>,
+}
+
+/// A host of the page.
+pub(super) struct Place {
+    pub(super) name: String,
+    /// Its address, as soon as that is known.
+    pub(super) address: Option<IpAddr>,
+    pub(super) look_up: Option<LookUp>,
     /// Objects that nobody fetches yet.
     waiting: VecDeque<u32>,
-    /// Connections and what each of them fetches.
-    fetches: BTreeMap<ConnectionId, Option<Fetch>>,
+}
+
+impl Place {
+    pub(super) const fn new(
+        name: String,
+        address: Option<IpAddr>,
+        look_up: Option<LookUp>,
+    ) -> Self {
+        Self {
+            name,
+            address,
+            look_up,
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
+/// What is to be fetched, and how.
+pub(super) struct Task {
+    pub(super) start: Instant,
+    /// Octets of each object.
+    pub(super) sizes: Vec<u64>,
+    pub(super) connections: u32,
+    pub(super) site: Site,
+    pub(super) options: TcpOptions,
+    pub(super) content: Content,
+    /// The first of its ports, and that of servers.
+    pub(super) from: SocketAddr,
+    pub(super) to_port: u16,
+}
+
+pub(super) struct PageClient {
+    log: FlowLog,
+    task: Task,
+    start: Option<Instant>,
+    places: Vec<Place>,
+    connections: BTreeMap<ConnectionId, Connection>,
     done: usize,
     ports_used: u16,
 }
 
 impl PageClient {
-    pub(super) fn new(
-        mut log: FlowLog,
-        ends: (SocketAddr, SocketAddr),
-        start: Instant,
-        sizes: Vec<u64>,
-        connections: u32,
-        options: &TcpOptions,
-        content: Content,
-    ) -> Self {
+    pub(super) fn new(mut log: FlowLog, task: Task, places: Vec<Place>) -> Self {
         log.transfer();
         Self {
             log,
-            ends,
-            start: Some(start),
-            // Nothing but the root is known before it has arrived.
-            waiting: VecDeque::from([0]),
-            sizes,
-            connections_max: connections as usize,
-            options: options.clone(),
-            content,
-            fetches: BTreeMap::new(),
+            start: Some(task.start),
+            task,
+            places,
+            connections: BTreeMap::new(),
             done: 0,
             ports_used: 0,
         }
     }
 
+    fn begin(&mut self, now: Instant, stack: &mut Stack) {
+        self.start = None;
+        self.log.transfer().started_ns = Some(now.as_nanos());
+        // Nothing but the root is known before it has arrived.
+        self.want(now, 0..1, stack);
+    }
+
+    /// These objects are to be fetched, too.
+    fn want(&mut self, now: Instant, objects: std::ops::Range<u32>, stack: &mut Stack) {
+        for object in objects.clone() {
+            let host = self.task.site.host(object);
+            self.places[host].waiting.push_back(object);
+        }
+        for host in 0..self.places.len() {
+            if objects.clone().any(|it| self.task.site.host(it) == host) {
+                self.go_on(now, host, stack);
+            }
+        }
+    }
+
+    /// Fetches what waits of a host: its name is looked up, connections that are idle are used, and
+    /// others opened.
+    fn go_on(&mut self, now: Instant, host: usize, stack: &mut Stack) {
+        let place = &mut self.places[host];
+        if place.address.is_none() {
+            let look_up = place.look_up.as_mut();
+            if let Some(look_up) = look_up.filter(|it| it.asks.is_none()) {
+                look_up.ask(now, stack);
+            }
+            return;
+        }
+        let idle = self.connections.iter();
+        let idle = idle.filter(|(_, it)| it.host == host && it.fetches.is_empty());
+        let idle: Vec<ConnectionId> = idle.map(|(id, _)| *id).collect();
+        for id in &idle {
+            self.work(now, *id, stack);
+        }
+        self.open(now, host, stack);
+    }
+
     /// Opens as many connections as there are objects for.
-    fn open(&mut self, now: Instant, stack: &mut Stack) {
-        let idle = self
-            .fetches
-            .values()
-            .filter(|fetch| fetch.is_none())
-            .count();
-        let wanted = self.waiting.len().saturating_sub(idle);
-        let room = self.connections_max.saturating_sub(self.fetches.len());
+    fn open(&mut self, now: Instant, host: usize, stack: &mut Stack) {
+        let Some(address) = self.places[host].address else {
+            return;
+        };
+        let own = self.connections.values().filter(|it| it.host == host);
+        let (all, idle) = (own.clone().count(), own.filter(|it| it.fetches.is_empty()));
+        let wanted = self.places[host].waiting.len().saturating_sub(idle.count());
+        let room = (self.task.connections as usize).saturating_sub(all);
         for _ in 0..wanted.min(room) {
             if self.ports_used == PORTS_MAX {
                 return;
             }
-            let port = self.ends.0.port().wrapping_add(self.ports_used);
+            let from = self.task.from;
+            let port = from.port().wrapping_add(self.ports_used);
             self.ports_used += 1;
-            let local = SocketAddr::new(self.ends.0.ip(), port);
-            match stack.connect(now, local, self.ends.1, &self.options) {
+            let local = SocketAddr::new(from.ip(), port);
+            let remote = SocketAddr::new(address, self.task.to_port);
+            match stack.connect(now, local, remote, &self.task.options) {
                 Ok(id) => {
-                    self.fetches.insert(id, None);
+                    let wire = Wire::client(self.task.site.tls, &self.places[host].name);
+                    let fetches = VecDeque::new();
+                    let connection = Connection {
+                        host,
+                        wire,
+                        fetches,
+                    };
+                    self.connections.insert(id, connection);
                 }
                 Err(error) => {
                     let transfer = self.log.transfer();
@@ -100,61 +176,72 @@ impl PageClient {
     }
 
     fn work(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        if !self.fetches.contains_key(&id) {
-            return;
-        }
+        let mut came = Vec::new();
         loop {
-            let Some(endpoint) = stack.connection(id) else {
+            let Some(completed) = self.exchange(now, id, &mut came, stack) else {
                 return;
             };
-            if endpoint.state() != TcpState::Established {
-                return;
-            }
-            self.log
-                .transfer()
-                .connected_ns
-                .get_or_insert(now.as_nanos());
-            let Some(slot) = self.fetches.get_mut(&id) else {
-                return;
+            self.complete(now, completed, stack);
+        }
+    }
+
+    /// Asks for what waits, and takes what came; the object that is complete by that.
+    fn exchange(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        came: &mut Vec<u8>,
+        stack: &mut Stack,
+    ) -> Option<u32> {
+        let connection = self.connections.get_mut(&id)?;
+        let endpoint = stack.connection(id)?;
+        if endpoint.state() != TcpState::Established {
+            return None;
+        }
+        self.log
+            .transfer()
+            .connected_ns
+            .get_or_insert(now.as_nanos());
+        if let Err(fault) = connection.wire.work(endpoint, came) {
+            self.log.count(fault.name());
+            return None;
+        }
+        let waiting = &mut self.places[connection.host].waiting;
+        while self.task.site.http2 || connection.fetches.is_empty() {
+            let Some(index) = waiting.pop_front() else {
+                break;
             };
-            let Some(fetch) = slot.as_mut() else {
-                let Some(index) = self.waiting.pop_front() else {
-                    return;
-                };
-                let octets = self.sizes.get(index as usize).copied().unwrap_or(0);
-                *slot = Some(Fetch {
-                    index,
-                    request: request(index, octets),
-                    head_left: RESPONSE_HEAD_OCTETS,
-                    arrived: 0,
-                });
-                continue;
-            };
-            let asked = endpoint.send(&fetch.request);
+            let octets = self.task.sizes.get(index as usize).copied().unwrap_or(0);
+            connection.fetches.push_back(Fetch {
+                index,
+                request: request(index, octets),
+                head_left: RESPONSE_HEAD_OCTETS,
+                arrived: 0,
+            });
+        }
+        for fetch in &mut connection.fetches {
+            let asked = connection.wire.send(endpoint, &fetch.request);
             fetch.request.drain(..asked);
-            let size = self.sizes.get(fetch.index as usize).copied().unwrap_or(0);
-            let mut buffer = [0; 4096];
-            let wanted = (fetch.head_left as u64).saturating_add(size - fetch.arrived);
-            let wanted = wanted.min(buffer.len() as u64) as usize;
-            let count = endpoint.recv(&mut buffer[..wanted]);
-            let head = count.min(fetch.head_left);
-            fetch.head_left -= head;
-            let body = &buffer[head..count];
-            let place = object_place(fetch.index) + fetch.arrived;
-            let wrong = self.content.count_wrong(place, body);
-            fetch.arrived += body.len() as u64;
-            let complete = fetch.head_left == 0 && fetch.arrived == size;
-            let index = fetch.index;
-            if complete {
-                *slot = None;
-            }
-            self.note(now, body.len() as u64, wrong);
-            if complete {
-                self.complete(now, index, size, stack);
-            } else if count == 0 {
-                return;
+            if !fetch.request.is_empty() {
+                break;
             }
         }
+        let fetch = connection.fetches.front_mut()?;
+        let size = self.task.sizes.get(fetch.index as usize).copied();
+        let size = size.unwrap_or(0);
+        let head = fetch.head_left.min(came.len());
+        fetch.head_left -= head;
+        let body = (came.len() - head).min(usize::try_from(size - fetch.arrived).unwrap_or(0));
+        let place = object_place(fetch.index) + fetch.arrived;
+        let body: Vec<u8> = came.drain(..head + body).skip(head).collect();
+        let wrong = self.task.content.count_wrong(place, &body);
+        fetch.arrived += body.len() as u64;
+        let (index, complete) = (fetch.index, fetch.head_left == 0 && fetch.arrived == size);
+        if complete {
+            connection.fetches.pop_front();
+        }
+        self.note(now, body.len() as u64, wrong);
+        complete.then_some(index)
     }
 
     fn note(&mut self, now: Instant, octets: u64, wrong: u64) {
@@ -168,23 +255,21 @@ impl PageClient {
         transfer.wrong_octets += wrong;
     }
 
-    fn complete(&mut self, now: Instant, index: u32, octets: u64, stack: &mut Stack) {
+    fn complete(&mut self, now: Instant, index: u32, stack: &mut Stack) {
         let mark = ObjectMark {
             index,
             at_ns: now.as_nanos(),
-            octets,
+            octets: self.task.sizes.get(index as usize).copied().unwrap_or(0),
         };
         self.log.transfer().objects.push(mark);
         self.done += 1;
-        if index == 0 {
-            self.waiting.extend(1..self.sizes.len() as u32);
-            self.open(now, stack);
-        }
-        if self.done == self.sizes.len() {
+        let objects = self.task.sizes.len() as u32;
+        self.want(now, self.task.site.named_by(index, objects), stack);
+        if self.done == self.task.sizes.len() {
             self.log.transfer().finished_ns = Some(now.as_nanos());
-            for id in self.fetches.keys() {
+            for (id, connection) in &mut self.connections {
                 if let Some(endpoint) = stack.connection(*id) {
-                    endpoint.close();
+                    connection.wire.close(endpoint);
                 }
             }
         }
@@ -193,25 +278,31 @@ impl PageClient {
     /// What a lost connection was fetching is fetched again from the beginning, by one that idles
     /// or a new one.
     fn lost(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        if let Some(Some(fetch)) = self.fetches.remove(&id) {
-            self.waiting.push_front(fetch.index);
+        let Some(connection) = self.connections.remove(&id) else {
+            return;
+        };
+        let host = connection.host;
+        for fetch in connection.fetches.into_iter().rev() {
+            self.places[host].waiting.push_front(fetch.index);
         }
-        let idle = self.fetches.iter().filter(|(_, fetch)| fetch.is_none());
-        let idle: Vec<ConnectionId> = idle.map(|(id, _)| *id).collect();
-        for id in idle {
-            self.work(now, id, stack);
-        }
-        self.open(now, stack);
-    }
-}
-
-impl Aim for PageClient {
-    fn begin(&mut self, now: Instant) {
-        self.log.transfer().started_ns = Some(now.as_nanos());
+        self.go_on(now, host, stack);
     }
 
-    fn aim(&mut self, _now: Instant, to: IpAddr) {
-        self.ends.1.set_ip(to);
+    fn hear(
+        &mut self,
+        now: Instant,
+        (from, port): (SocketAddr, u16),
+        payload: &[u8],
+        stack: &mut Stack,
+    ) {
+        for host in 0..self.places.len() {
+            let place = &mut self.places[host];
+            let look_up = place.look_up.as_mut();
+            if let Some(address) = look_up.and_then(|it| it.hear(from, port, payload)) {
+                place.address = Some(address);
+                self.go_on(now, host, stack);
+            }
+        }
     }
 }
 
@@ -219,11 +310,19 @@ impl Application for PageClient {
     fn handle(&mut self, now: Instant, event: Event<'_>, stack: &mut Stack) {
         match event {
             Event::Timeout if self.start.is_some_and(|start| start <= now) => {
-                self.start = None;
-                let started_ns = &mut self.log.transfer().started_ns;
-                started_ns.get_or_insert(now.as_nanos());
-                self.open(now, stack);
+                self.begin(now, stack);
             }
+            Event::Timeout => {
+                let look_ups = self.places.iter_mut().filter_map(|it| it.look_up.as_mut());
+                let due = look_ups.filter(|it| it.asks.is_some_and(|at| at <= now));
+                due.for_each(|it| it.ask(now, stack));
+            }
+            Event::Datagram {
+                from,
+                port,
+                payload,
+                ..
+            } => self.hear(now, (from, port), payload, stack),
             Event::Ready(id) => self.work(now, id, stack),
             Event::Closed { connection, error } => {
                 let counters = stack.tcp_counters(connection);
@@ -238,7 +337,8 @@ impl Application for PageClient {
     }
 
     fn wake(&self) -> Option<Instant> {
-        self.start
+        let look_ups = self.places.iter().filter_map(|it| it.look_up.as_ref());
+        look_ups.filter_map(|it| it.asks).chain(self.start).min()
     }
 
     fn log(&self) -> &FlowLog {

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use strait_core::Instant;
 use strait_traffic::{Content, FlowLog};
 
-use super::http::{REQUEST_OCTETS, object_place, parse_request, response_head};
+use super::http::{REQUEST_OCTETS, Wire, object_place, parse_request, response_head};
 use crate::host::{Application, ConnectionId, Event, Stack};
 
 /// Octets that move between application and endpoint at once.
 const CHUNK_OCTETS: usize = 4096;
 
 /// One persistent connection: requests are answered one after the other.
-#[derive(Default)]
 struct Service {
-    /// The request so far; never more than one.
-    request: Vec<u8>,
+    wire: Wire,
+    /// Requests that aren't answered yet.
+    requests: Vec<u8>,
     /// Ready to send.
     chunk: Vec<u8>,
     /// Content not yet in `chunk`: where it begins and how much is left.
@@ -26,15 +26,17 @@ struct Service {
 pub(super) struct PageServer {
     log: FlowLog,
     content: Content,
+    tls: bool,
     services: BTreeMap<ConnectionId, Service>,
 }
 
 impl PageServer {
-    pub(super) fn new(mut log: FlowLog, content: Content) -> Self {
+    pub(super) fn new(mut log: FlowLog, content: Content, tls: bool) -> Self {
         log.transfer();
         Self {
             log,
             content,
+            tls,
             services: BTreeMap::new(),
         }
     }
@@ -46,6 +48,10 @@ impl PageServer {
         let Some(endpoint) = stack.connection(id) else {
             return;
         };
+        if service.broken || service.wire.work(endpoint, &mut service.requests).is_err() {
+            service.broken = true;
+            return;
+        }
         loop {
             if service.chunk.is_empty() && service.body.1 > 0 {
                 let count = service.body.1.min(CHUNK_OCTETS as u64);
@@ -54,34 +60,27 @@ impl PageServer {
                 service.body = (service.body.0 + count, service.body.1 - count);
             }
             if !service.chunk.is_empty() {
-                let count = endpoint.send(&service.chunk);
+                let count = service.wire.send(endpoint, &service.chunk);
                 if count == 0 {
                     return;
                 }
                 service.chunk.drain(..count);
                 continue;
             }
-            let mut buffer = [0; REQUEST_OCTETS];
-            let count = endpoint.recv(&mut buffer[service.request.len()..]);
-            service
-                .request
-                .extend_from_slice(&buffer[service.request.len()..][..count]);
-            if count == 0 {
-                if endpoint.is_drained() {
-                    endpoint.close();
+            if service.requests.len() < REQUEST_OCTETS {
+                if service.wire.has_ended(endpoint) {
+                    service.wire.close(endpoint);
                 }
                 return;
             }
-            if service.request.len() == REQUEST_OCTETS {
-                let Some((index, octets)) = parse_request(&service.request) else {
-                    service.broken = true;
-                    endpoint.abort();
-                    return;
-                };
-                service.request.clear();
-                service.chunk = response_head(octets);
-                service.body = (object_place(index), octets);
-            }
+            let request: Vec<u8> = service.requests.drain(..REQUEST_OCTETS).collect();
+            let Some((index, octets)) = parse_request(&request) else {
+                service.broken = true;
+                endpoint.abort();
+                return;
+            };
+            service.chunk = response_head(octets);
+            service.body = (object_place(index), octets);
         }
     }
 }
@@ -90,7 +89,14 @@ impl Application for PageServer {
     fn handle(&mut self, _: Instant, event: Event<'_>, stack: &mut Stack) {
         match event {
             Event::Accepted(id) => {
-                self.services.insert(id, Service::default());
+                let service = Service {
+                    wire: Wire::server(self.tls),
+                    requests: Vec::new(),
+                    chunk: Vec::new(),
+                    body: (0, 0),
+                    broken: false,
+                };
+                self.services.insert(id, service);
             }
             Event::Ready(id) => self.work(id, stack),
             Event::Closed { connection, error } => {

@@ -24,7 +24,7 @@ impl Curl {
             return Err(flow.wrong("it is no tcp"));
         };
         Ok(Self {
-            server: WebServer::new(flow, 0, vec![octets])?,
+            server: WebServer::new(flow, 0, vec![octets], false)?,
             client: None,
             started_ns: None,
         })

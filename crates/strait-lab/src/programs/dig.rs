@@ -4,9 +4,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use strait_core::time::{Duration, Instant};
-use strait_traffic::{
-    DNS_LIFE_S, DNS_PORT, DNS_ZONE, FlowLog, LookUps, Side, Traffic, dns_name, report,
-};
+use strait_traffic::{DNS_PORT, DNS_ZONE, FlowLog, LookUps, Side, Traffic, dns_name, report};
 
 use super::{Collected, Flow, Origin, Program};
 use crate::ground::net::is_bound;
@@ -100,7 +98,7 @@ impl Program for Dig {
         command.arg(format!("--address=/{DNS_ZONE}/192.0.2.1"));
         // Of other types it says that there is nothing.
         command.arg(format!("--local=/{DNS_ZONE}/"));
-        command.arg(format!("--local-ttl={DNS_LIFE_S}"));
+        command.arg(format!("--local-ttl={}", self.manner.life_s));
         let name = format!("{}-server", flow.config.name);
         self.server = Some(stage.start(flow.host(stage, 1), &name, command)?);
         Ok(())

@@ -55,7 +55,7 @@ impl HostNames {
 }
 
 /// Who is asked for the other host's name, and that; nothing where it isn't looked up.
-pub(crate) fn asked(flow: &Flow) -> Option<(String, String)> {
+fn asked(flow: &Flow) -> Option<(String, String)> {
     let resolver = flow.config.resolver?;
     let [from, to] = flow.ends.map(|end| end.port());
     Some((resolver.to_string(), host_name(Ports { from, to })))

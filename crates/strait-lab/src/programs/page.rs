@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use strait_core::time::Duration;
-use strait_traffic::{ObjectMark, Traffic, object_octets};
+use strait_traffic::{ObjectMark, Ports, Site, Traffic, object_octets};
 
-use super::named::{HostNames, asked};
+use super::named::HostNames;
 use super::web::{WebServer, joined, stop, unfinished};
 use super::{Collected, Flow, Origin, Program};
 use crate::ground::process::Running;
@@ -18,6 +18,7 @@ const BROWSER: &str = include_str!("page.py");
 #[derive(Debug)]
 pub(crate) struct Page {
     connections: u32,
+    site: Site,
     server: WebServer,
     names: HostNames,
     client: Option<Running>,
@@ -32,14 +33,19 @@ impl Page {
             objects,
             octets,
             connections,
+            site,
             ..
         } = flow.traffic
         else {
             return Err(flow.wrong("it is no page"));
         };
+        if site.http2 {
+            return Err(flow.wrong("`http2` is for `strait sim`: no server here has it"));
+        }
         Ok(Self {
             connections,
-            server: WebServer::new(flow, 1, object_octets(objects, octets))?,
+            site,
+            server: WebServer::new(flow, 1, object_octets(objects, octets), site.tls)?,
             names: HostNames::default(),
             client: None,
         })
@@ -62,16 +68,22 @@ impl Program for Page {
 
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError> {
         let mut command = Command::new("python3");
-        command.args(["-c", BROWSER, &self.server.authority(flow)]);
-        command.arg(self.server.sizes.len().to_string());
-        command.arg(self.connections.to_string());
-        command.arg(WebServer::fetched(stage, flow));
-        command.arg((origin.at + flow.start).as_nanos().to_string());
-        command.args(
-            asked(flow)
-                .into_iter()
-                .flat_map(|(resolver, name)| [resolver, name]),
-        );
+        let objects = self.server.sizes.len() as u32;
+        let [from, to] = flow.ends.map(|end| end.port());
+        let hosts = 0..self.site.hosts as usize;
+        let names = (0..objects).map(|it| self.site.named_by(it, objects));
+        let page = serde_json::json!({
+            "hosts": hosts.map(|host| self.site.name(host, Ports { from, to })).collect::<Vec<_>>(),
+            "names": names.map(|it| [it.start, it.end]).collect::<Vec<_>>(),
+            "address": flow.address(1),
+            "port": to,
+            "connections": self.connections,
+            "folder": WebServer::fetched(stage, flow),
+            "start": (origin.at + flow.start).as_nanos() as u64,
+            "tls": self.site.tls,
+            "resolver": flow.config.resolver,
+        });
+        command.args(["-c", BROWSER, &page.to_string()]);
         self.client = Some(stage.start(flow.host(stage, 0), &flow.config.name, command)?);
         Ok(())
     }

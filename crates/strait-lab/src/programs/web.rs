@@ -1,7 +1,7 @@
 //! A real HTTP server with the content of a transfer or a page.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -22,6 +22,8 @@ pub(crate) struct WebServer {
     end: usize,
     /// Octets of each object.
     pub(crate) sizes: Vec<u64>,
+    /// Connections have TLS.
+    tls: bool,
     running: Option<Running>,
 }
 
@@ -48,21 +50,59 @@ fn by_congestion(control: &str) -> String {
     )
 }
 
+/// Connections have TLS, by a certificate and its key in one file.
+fn by_tls(file: &Path) -> String {
+    format!(
+        "import http, ssl\n\
+         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n\
+         tls.load_cert_chain('{0}')\n\
+         tls.num_tickets = 0\n\
+         setup = socketserver.StreamRequestHandler.setup\n\
+         def begin(self):\n\
+         \x20   self.request = tls.wrap_socket(self.request, server_side=True)\n\
+         \x20   setup(self)\n\
+         socketserver.StreamRequestHandler.setup = begin\n",
+        file.display()
+    )
+}
+
+/// Makes a certificate and its key in one file.
+fn make_certificate(file: &Path) -> Result<(), LabError> {
+    let mut command = Command::new("openssl");
+    command.args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=page"]);
+    command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+    command.arg("-keyout").arg(file).arg("-out").arg(file);
+    let made = command.output().doing(|| "run openssl".to_owned())?;
+    let text = String::from_utf8_lossy(&made.stderr).into_owned();
+    let wrong = || std::io::Error::other(text);
+    let made = made.status.success().then_some(()).ok_or_else(wrong);
+    Ok(made.doing(|| format!("make a certificate {}", file.display()))?)
+}
+
 /// Where in the content of a traffic an object begins.
 const fn place(index: usize) -> u64 {
     (index as u64) << 32
 }
 
 impl WebServer {
-    pub(crate) fn new(flow: &Flow, end: usize, sizes: Vec<u64>) -> Result<Self, LabError> {
+    pub(crate) fn new(
+        flow: &Flow,
+        end: usize,
+        sizes: Vec<u64>,
+        tls: bool,
+    ) -> Result<Self, LabError> {
         if sizes.iter().sum::<u64>() > OCTETS_MAX {
             return Err(flow.wrong("`octets` must be at most 1 GiB"));
         }
         require("curl", "curl")?;
         require("python3", "python3")?;
+        if tls {
+            require("openssl", "openssl")?;
+        }
         Ok(Self {
             end,
             sizes,
+            tls,
             running: None,
         })
     }
@@ -79,8 +119,15 @@ impl WebServer {
         fs::create_dir_all(&folder).doing(|| format!("create folder {}", folder.display()))?;
         let control = flow.config.endpoint.as_deref().and_then(congestion);
         let control = control.map(by_congestion).unwrap_or_default();
+        let mut tls = String::new();
+        if self.tls {
+            let name = format!("{}.pem", flow.config.name);
+            let file = stage.scratch.file(&name);
+            make_certificate(&file)?;
+            tls = by_tls(&file);
+        }
         let mut command = Command::new("python3");
-        command.args(["-c", &format!("{SERVER}{control}{SERVE}")]);
+        command.args(["-c", &format!("{SERVER}{control}{tls}{SERVE}")]);
         command.arg(Self::port(flow).to_string());
         // Both families, and connections that stay open for the next object.
         command.args(["--bind", "::", "--protocol", "HTTP/1.1", "--directory"]);

@@ -58,6 +58,7 @@ impl Carriage {
             turn: carriage.turn,
             plans: carriage.plans,
             queued: queue.octets_to(hop.to),
+            silent: queue.is_silent(hop.to),
         })
     }
 }
@@ -188,7 +189,8 @@ impl Proxied {
                 self.send(now, (partner, address), hop, dscp, around);
             }
             let queue = &mut around.ports[hop.port.index()].queue;
-            queue.promise(hop.to, self.proxy.promise(now, partner));
+            let (octets, settles) = self.proxy.promise(now, partner);
+            queue.promise(hop.to, octets, settles);
         }
         around.ledger.stats_mut().proxy = Some(self.proxy.stats());
     }

@@ -613,7 +613,7 @@ impl Proxy {
     }
 
     /// Octets that a session has ready for the next turn of its link, beside what waits there.
-    pub(crate) fn promise(&self, now: Instant, partner: usize) -> u64 {
+    pub(crate) fn promise(&self, now: Instant, partner: usize) -> (u64, Option<Instant>) {
         self.partners[partner].promise(now)
     }
 

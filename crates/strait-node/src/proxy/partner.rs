@@ -21,9 +21,11 @@ const QUEUED: Duration = Duration::from_millis(50);
 /// of the presets hold. Where a turn is planned here it waits in the session instead, so that it
 /// is decided late what goes.
 const QUEUED_TURN: Duration = Duration::from_secs(30);
-/// The same while the other side asks, and how long after a question it is likely to ask again.
+/// The same while the other side asks, unless answers to what it has just asked take more: cut, they
+/// would take another turn. And how long after a question it is likely to ask again.
 const TURN_ASKED: Duration = Duration::from_secs(10);
 const ASKED: Duration = Duration::from_secs(45);
+const ASKED_JUST_NOW: Duration = Duration::from_secs(15);
 /// Where others fill a class there, a datagram joins them after so long: it takes the place of one
 /// of ours, if it is these that fill it.
 const CROWDED_TURN: Duration = Duration::from_secs(60);
@@ -99,6 +101,8 @@ pub(crate) struct LinkView {
     pub(crate) plans: bool,
     /// Octets that wait at it, of all classes.
     pub(crate) queued: u64,
+    /// Nothing leaves it for now: the station that it leads to doesn't answer.
+    pub(crate) silent: bool,
 }
 
 /// A class of a session's datagrams at its link.
@@ -237,6 +241,7 @@ impl Partner {
             turn: Duration::ZERO,
             plans: false,
             queued: 0,
+            silent: false,
         };
         Self {
             address: config.address,
@@ -285,11 +290,13 @@ impl Partner {
     }
 
     /// The next datagram of a code point, which has this class. Where others' fill the class, it
-    /// still has a share of the line.
+    /// still has a share of the line. While nothing leaves it, no second one joins the first: what
+    /// it says may be known by then.
     pub(super) fn poll(&mut self, now: Instant, dscp: u8, class: ClassView) -> Option<Vec<u8>> {
         let link = self.link?;
         let crowded = link.is_crowded(class);
-        if crowded && self.next.get(&dscp).is_some_and(|at| now < *at) {
+        let pauses = self.next.get(&dscp).is_some_and(|at| now < *at);
+        if crowded && (pauses || link.silent) {
             return None;
         }
         let headers = if self.address.is_ipv4() { 28 } else { 48 };
@@ -303,19 +310,23 @@ impl Partner {
         Some(datagram)
     }
 
-    /// Octets that the session has ready for a turn that is planned by them, with their headers.
-    pub(super) fn promise(&self, now: Instant) -> u64 {
+    /// Octets that the session has ready for a turn that is planned by them, with their headers, and
+    /// until when there may be more.
+    pub(super) fn promise(&self, now: Instant) -> (u64, Option<Instant>) {
         let Some(link) = self.link.filter(|it| it.plans) else {
-            return 0;
+            return (0, None);
         };
         let ready = self.session.ready();
-        let headers = HEADERS_OCTETS * ready.div_ceil(link.datagram() as u64);
+        let framed =
+            |octets: u64| octets + HEADERS_OCTETS * octets.div_ceil(link.datagram() as u64);
         // Who has just asked asks again when he has the answer, which isn't before the turn ends.
-        let turn = match self.session.is_asked(now, ASKED) {
-            true => link.octets(TURN_ASKED),
-            false => link.queued_turn(),
-        };
-        (ready + headers).min(turn.saturating_sub(link.queued))
+        let asked = self.session.is_asked(now, ASKED);
+        let short = link
+            .octets(TURN_ASKED)
+            .max(framed(self.session.answers(now, ASKED_JUST_NOW)));
+        let turn = if asked { short } else { u64::MAX };
+        let room = turn.min(link.queued_turn()).saturating_sub(link.queued);
+        (framed(ready).min(room), self.session.settles())
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {

@@ -19,6 +19,7 @@ const LINK: LinkView = LinkView {
     turn: Duration::ZERO,
     plans: false,
     queued: 0,
+    silent: false,
 };
 
 /// As long as turns are short after a question, and more.
@@ -613,6 +614,27 @@ fn a_turn_has_what_waits_and_nothing_pushes_that_out() {
 }
 
 #[test]
+fn while_nothing_leaves_no_second_datagram_joins_the_first() {
+    let hf = LinkView {
+        repairs: true,
+        turn: Duration::from_secs(120),
+        plans: true,
+        ..LINK
+    };
+    let mut pair = Pair::new(|_| ());
+    let [near, _] = pair.connect();
+    let (now, later) = (pair.now, pair.now + Duration::from_secs(60));
+    let proxy = &mut pair.sides[0];
+    let silent = LinkView { silent: true, ..hf };
+    proxy.set_link(now, 0, Some(silent));
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), None);
+    assert!(proxy.poll(now, 0, 10, class(0)).is_some());
+    assert_eq!(proxy.poll(later, 0, 10, class(1500)), None);
+    proxy.set_link(later, 0, Some(hf));
+    assert!(proxy.poll(later, 0, 10, class(1500)).is_some());
+}
+
+#[test]
 fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let hf = LinkView {
         repairs: true,
@@ -625,15 +647,15 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let now = pair.now;
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
-    assert_eq!(proxy.promise(now, 0), 0);
+    assert_eq!(proxy.promise(now, 0).0, 0);
     proxy.hear_stream(now, far, StreamEvent::Data(&[1; 20_000]), None);
     // With a packet's headers for each 1,500 octets.
-    assert_eq!(proxy.promise(now, 0), 20_000 + 14 * 48);
+    assert_eq!(proxy.promise(now, 0).0, 20_000 + 14 * 48);
     proxy.hear_stream(now, far, StreamEvent::Data(&[1; 30_000]), None);
     // 30 s of 9600 bit/s with what waits at the link, where two datagrams are enough.
-    assert_eq!(proxy.promise(now, 0), 36_000);
+    assert_eq!(proxy.promise(now, 0).0, 36_000);
     proxy.set_link(now, 0, Some(LinkView { queued: 1500, ..hf }));
-    assert_eq!(proxy.promise(now, 0), 34_500);
+    assert_eq!(proxy.promise(now, 0).0, 34_500);
     assert!(proxy.poll(now, 0, 10, class(0)).is_some());
     assert_eq!(proxy.poll(now, 0, 10, class(60)), None);
     // Somebody asks beside it.
@@ -642,10 +664,17 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
     proxy.hear_stream(now, far, StreamEvent::Data(&[1; 15_000]), None);
-    assert_eq!(proxy.promise(now, 0), 12_000);
+    assert_eq!(proxy.promise(now, 0).0, 12_000);
+    // What answers it goes whole.
+    let far = pair.take(1)[0].0;
+    pair.open(1, far);
+    let now = pair.now;
+    let proxy = &mut pair.sides[1];
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 16_000]), None);
+    assert_eq!(proxy.promise(now, 0).0, 16_000 + 11 * 48);
     let later = now + ASKED_FOR;
-    assert!(proxy.promise(later, 0) > 12_000);
+    assert!(proxy.promise(later, 0).0 > 12_000);
     // Elsewhere nobody plans.
     proxy.set_link(now, 0, Some(LinkView { plans: false, ..hf }));
-    assert_eq!(proxy.promise(now, 0), 0);
+    assert_eq!(proxy.promise(now, 0).0, 0);
 }

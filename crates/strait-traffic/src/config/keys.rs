@@ -11,7 +11,7 @@ use strait_tcp::{PROFILE_DEFAULT, PROFILES, default_buffer_octets};
 use strait_wire::mgen::UDP_OCTETS_MAX;
 
 use super::{CallerTls, Family, Kind, LookUps, MgenTraffic, Traffic, Ways};
-use crate::agreed::TcpOptions;
+use crate::agreed::{DNS_LIFE_S, Site, TcpOptions};
 use crate::measure::Campaign;
 use crate::mgen::{Cloned, Script};
 
@@ -97,9 +97,15 @@ pub struct TrafficKeys {
     /// page: objects, the first being the root. dns: names, asked for in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u32>,
-    /// page: connections at once.
+    /// dns: how long addresses hold; ten minutes if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life: Option<Time>,
+    /// page: connections at once, to each of its hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
+    /// page: its hosts, and what is between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<Site>,
     /// tcp, page: profile of the simulated TCP endpoints. dns: whose resolver asks, and so when it
     /// asks again and gives up; with `-aaaa` or `-https` behind it, for that type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,7 +168,9 @@ impl TrafficKeys {
             trains: None,
             pause: None,
             objects: None,
+            life: None,
             connections: None,
+            site: None,
             endpoint: None,
             buffer: None,
             mtu: None,
@@ -215,6 +223,7 @@ impl TrafficKeys {
                 objects: self.within("objects", self.objects.unwrap_or(20), 10_000)?,
                 octets: self.octets.map_or(60_000, |octets| octets.0),
                 connections: self.within("connections", self.connections.unwrap_or(6), 32)?,
+                site: self.site()?,
                 options: self.tcp_options(false)?,
             }),
             Kind::Mgen => self.mgen(),
@@ -228,6 +237,19 @@ impl TrafficKeys {
             Kind::Echo => self.echo(),
             Kind::Mail => self.mail(),
         }
+    }
+
+    fn site(&self) -> Result<Site, KeyError> {
+        let site = self.site.unwrap_or_default();
+        let connections = self.connections.unwrap_or(6);
+        if site.depth < 2 || site.hosts == 0 || site.hosts.saturating_mul(connections) > 63 {
+            let bounds = "with depth of at least 2, and at most 63 connections to all its hosts";
+            return Err(self.bounds("site", bounds));
+        }
+        if site.http2 && connections != 1 {
+            return Err(self.bounds("site", "without http2, or beside connections = 1"));
+        }
+        Ok(site)
     }
 
     fn look_ups(&self) -> Result<LookUps, KeyError> {
@@ -261,7 +283,17 @@ impl TrafficKeys {
             resolver: None,
             waits: waits.iter().map(|ms| Duration::from_millis(*ms)).collect(),
             names: names.map(u64::from),
+            life_s: self.life_s()?,
         })
+    }
+
+    fn life_s(&self) -> Result<u32, KeyError> {
+        let Some(life) = self.life else {
+            return Ok(DNS_LIFE_S);
+        };
+        let life_s = u32::try_from(life.0.as_secs()).ok();
+        let whole = life_s.filter(|it| *it > 0 && Duration::from_secs((*it).into()) == life.0);
+        whole.ok_or_else(|| self.bounds("life", "whole seconds, at least one"))
     }
 
     fn echo(&self) -> Result<Traffic, KeyError> {
@@ -340,7 +372,7 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 26] {
+    fn particular(&self) -> [KindKey<Kind>; 28] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mail, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo, Mail];
@@ -372,7 +404,9 @@ impl TrafficKeys {
             KindKey::new("trains", self.trains.is_some(), &[Pair]),
             KindKey::new("pause", self.pause.is_some(), &[Pair]),
             KindKey::new("objects", self.objects.is_some(), &[Page, Dns]),
+            KindKey::new("life", self.life.is_some(), &[Dns]),
             KindKey::new("connections", self.connections.is_some(), &[Page]),
+            KindKey::new("site", self.site.is_some(), &[Page]),
             KindKey::new("endpoint", self.endpoint.is_some(), ENDPOINTS),
             KindKey::new("buffer", self.buffer.is_some(), TCP),
             KindKey::new("mtu", self.mtu.is_some(), TCP),

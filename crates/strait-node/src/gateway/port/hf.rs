@@ -57,6 +57,8 @@ pub(super) struct Hf {
     search: Option<Search>,
     /// Links lost, as far as this was heeded.
     links_lost: u64,
+    /// A turn waits until then for what services have for it.
+    waits: Option<Instant>,
 }
 
 impl Hf {
@@ -72,6 +74,7 @@ impl Hf {
             packets: 0,
             client_last: false,
             links_lost: 0,
+            waits: None,
             search: hf.search().map(Search::new),
             ip: IpClient::new(
                 hf.rules(),
@@ -229,6 +232,15 @@ impl Hf {
         let others = head.map(|head| head.to.index()).into_iter();
         let others: Vec<_> = others.chain(next.map(|next| next.to)).collect();
         let to = self.station.to_whom(&others)?;
+        // Its length is fixed as it begins: answers that are about to come would have to wait for
+        // the next one. Whoever is answered waits longer than that.
+        let urgent = head.is_some_and(|head| queue.goes_whole(head));
+        let may = !urgent && self.station.peers() == 1 && self.is_answered(to);
+        let settles = queue.settles(NeighbourId(to as u16));
+        self.waits = settles.filter(|at| *at > now && may);
+        if self.waits.is_some() {
+            return None;
+        }
         // Nobody knows yet whether a link that is to be made, or be found again, comes to anything.
         let promised = if self.is_answered(to) {
             promised(queue, to)
@@ -312,6 +324,7 @@ impl Link for Hf {
 
     fn advance(&mut self, now: Instant) {
         self.look(now);
+        self.waits.take_if(|at| *at <= now);
         self.station.advance(now);
         self.tend_clients(now);
         self.end_calls();
@@ -320,7 +333,7 @@ impl Link for Hf {
     fn wake(&self) -> Option<Wake> {
         let why = WakeReason::Turn;
         let found = self.search.as_ref().and_then(Search::wake);
-        let all = [self.station.wake(), self.sis.wake(), found];
+        let all = [self.station.wake(), self.sis.wake(), found, self.waits];
         let probes = self.probes.iter().filter_map(Probe::wake);
         let at = all.into_iter().flatten().chain(probes).min();
         at.map(|at| Wake { at, why })
@@ -491,6 +504,9 @@ impl Link for Hf {
             came.push((Arrival::Octets(copy), Hop { port, to }));
         }
         self.tend_clients(now);
+        for to in 0..self.station.peers() {
+            queue.set_silent(NeighbourId(to as u16), !self.is_answered(to));
+        }
         let stats = queue.stats(ledger);
         self.tell(&mut stats.hf);
         stats.damaged = stats.hf.counts.damaged;

@@ -74,7 +74,9 @@ pub(crate) struct Queue {
     /// Octets that its links take in the longest round trip of a link that repeats what it loses.
     trip_octets: u64,
     /// By neighbour, octets that services have ready beside what waits: a turn may count on them.
-    promises: BTreeMap<NeighbourId, u64>,
+    promises: BTreeMap<NeighbourId, (u64, Option<Instant>)>,
+    /// Neighbours that don't answer, or have yet to.
+    silent: BTreeSet<NeighbourId>,
     /// Which calls its line takes.
     pub(in crate::gateway) calls: Calls,
     /// Kinds of background chatter that may cross; all, without a list.
@@ -118,6 +120,7 @@ impl Queue {
             rates: Vec::new(),
             trip_octets: 0,
             promises: BTreeMap::new(),
+            silent: BTreeSet::new(),
             neighbours: 1,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             calls: Calls::default(),
@@ -157,6 +160,7 @@ impl Queue {
             rates: Vec::new(),
             trip_octets: 0,
             promises: BTreeMap::new(),
+            silent: BTreeSet::new(),
             neighbours,
             classes: policy.classes().iter().map(Treatment::of).collect(),
             is_host: false,
@@ -233,9 +237,31 @@ impl Queue {
         limits.map_or(0, most)
     }
 
-    /// A service has so many octets more ready for a neighbour, which come as what waits leaves.
-    pub(in crate::gateway) fn promise(&mut self, to: NeighbourId, octets: u64) {
-        *self.promises.entry(to).or_default() += octets;
+    /// A service has so many octets more ready for a neighbour, which come as what waits leaves, and
+    /// may have others until a moment.
+    pub(in crate::gateway) fn promise(
+        &mut self,
+        to: NeighbourId,
+        octets: u64,
+        settles: Option<Instant>,
+    ) {
+        let (all, last) = self.promises.entry(to).or_default();
+        *all += octets;
+        *last = (*last).max(settles);
+    }
+
+    /// Whether a neighbour is there that doesn't answer, or has yet to.
+    pub(in crate::gateway) fn is_silent(&self, to: NeighbourId) -> bool {
+        self.silent.contains(&to)
+    }
+
+    /// Takes note of that.
+    pub(super) fn set_silent(&mut self, to: NeighbourId, silent: bool) {
+        if silent {
+            self.silent.insert(to);
+        } else {
+            self.silent.remove(&to);
+        }
     }
 
     /// Takes all promises back.
@@ -245,7 +271,12 @@ impl Queue {
 
     /// What services have ready for a neighbour.
     pub(super) fn promised(&self, to: NeighbourId) -> u64 {
-        self.promises.get(&to).copied().unwrap_or_default()
+        self.promises.get(&to).map_or(0, |(octets, _)| *octets)
+    }
+
+    /// Until when they may have more.
+    pub(super) fn settles(&self, to: NeighbourId) -> Option<Instant> {
+        self.promises.get(&to)?.1
     }
 
     /// Packets that wait.
