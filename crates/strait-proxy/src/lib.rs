@@ -16,6 +16,7 @@ extern crate std;
 pub mod codec;
 mod flights;
 mod greeting;
+mod order;
 mod ranges;
 mod receipts;
 mod rtt;

@@ -7,6 +7,7 @@ use strait_core::Instant;
 
 use crate::codec::{Ends, Item, Key};
 use crate::flights::Said;
+use crate::order::Mark;
 use crate::ranges::Ranges;
 
 /// What the far gateway is asked to open.
@@ -327,6 +328,8 @@ pub(crate) struct Stream {
     /// When the first of these came.
     pub(crate) began: Instant,
     pub(crate) served: Instant,
+    /// Where it stands in the order, once it does.
+    pub(crate) mark: Option<Mark>,
 }
 
 impl Stream {
@@ -342,6 +345,7 @@ impl Stream {
             attained: 0,
             began: now,
             served: now,
+            mark: None,
         }
     }
 
