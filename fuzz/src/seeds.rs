@@ -36,6 +36,12 @@ pub fn of(target: &str) -> Vec<Seed> {
             ("replies".into(), crate::mail::dialogue_replies()),
             ("envelope".into(), crate::mail::envelope()),
         ],
+        "proxy_handshake" => {
+            let requests = (0..).zip(crate::proxy::handshakes());
+            requests
+                .map(|(n, it)| (format!("request-{n}"), it))
+                .collect()
+        }
         "proxy_session" => vec![("exchange".into(), crate::proxy::exchange())],
         "sis" => vec![("exchange".into(), crate::sis::exchange())],
         "modem_port" => vec![("exchange".into(), crate::modem_port::exchange())],

@@ -31,6 +31,7 @@ fn settings() -> NearSettings {
         rules: Vec::new(),
         watches: true,
         ahead: None,
+        tells_ahead: false,
     }
 }
 
@@ -724,6 +725,7 @@ fn who_asks_again_from_another_port_hears_as_long_after_it_asked_first() {
 fn near_ahead() -> Near {
     let settings = NearSettings {
         ahead: Some(crate::ahead::RANGE),
+        tells_ahead: true,
         ..settings()
     };
     let mut near = Near::new(settings, 1);

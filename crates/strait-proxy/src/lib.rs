@@ -16,6 +16,7 @@ extern crate std;
 pub mod codec;
 mod flights;
 mod greeting;
+pub mod handshake;
 mod order;
 mod ranges;
 mod receipts;

@@ -81,6 +81,8 @@ described! {
             => counter("proxy_refused").by("cause", &[]).head("refused");
         /// Clients who passed as without the proxy, as their partner was silent
         passed: u64 = stats.passed => counter("proxy_passed").head("passed");
+        /// Clients who asked by SOCKS or HTTP CONNECT
+        explicit: u64 = stats.explicit => counter("proxy_explicit");
         /// Clients who were connected before their server's answer, as that took too long
         early: u64 = stats.early => counter("proxy_early");
         /// Streams not opened, as there were as many as there may be

@@ -8,6 +8,8 @@ use strait_wire::ip::SynOptions;
 use super::*;
 use crate::config::PartnerConfig;
 
+mod explicit;
+
 const OWNER: Owner = Owner(257);
 /// An address that stands for a name behind the far side.
 const NAMED: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1));
@@ -40,6 +42,7 @@ fn config(partner: &str, prefix: &str, allow: &str) -> ProxyConfig {
     ProxyConfig {
         enabled: true,
         port: 7480,
+        explicit: Vec::new(),
         connect: ProxyConnect::Honest,
         early_after: None,
         hold: None,
