@@ -23,7 +23,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 32] = [
+pub const TARGETS: [Target; 33] = [
     ("analyse", wire::analyse),
     ("dns", dns::dns),
     ("ethernet", ethernet::ethernet),
@@ -47,6 +47,7 @@ pub const TARGETS: [Target; 32] = [
     ("pcapng", wire::pcapng),
     ("policy_config", text::policy_config),
     ("proxy_handshake", proxy::proxy_handshake),
+    ("proxy_pack", proxy::proxy_pack),
     ("proxy_session", proxy::proxy_session),
     ("repairs", wire::repairs),
     ("rohc_decompress", rohc::rohc_decompress),

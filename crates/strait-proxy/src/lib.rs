@@ -18,6 +18,7 @@ mod flights;
 mod greeting;
 pub mod handshake;
 mod order;
+pub mod pack;
 mod ranges;
 mod receipts;
 mod rtt;

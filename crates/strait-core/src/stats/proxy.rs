@@ -112,6 +112,10 @@ pub struct ProxyStats {
     pub partners_known: u64,
     /// Clients who passed as without the proxy, as their partner was silent.
     pub passed: u64,
+    /// Octets of hosts here for partners, and what went for them, compressed where that is less.
+    pub octets: u64,
+    /// The latter.
+    pub octets_line: u64,
     /// Clients who asked by SOCKS or HTTP CONNECT, and said for whom.
     pub explicit: u64,
     /// Clients who were connected early, as their server's answer took too long.

@@ -36,6 +36,9 @@ pub struct ProxyConfig {
     /// Line time of which a stream may have octets waiting; 2 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Time>,
+    /// Whether octets of streams are compressed on the line, where that makes them fewer.
+    #[serde(default = "super::yes")]
+    pub compress: bool,
     /// Octets of all streams that may wait here, half of it for each direction.
     #[serde(default = "ProxyConfig::default_memory")]
     pub memory: Octets,
@@ -215,7 +218,7 @@ mod tests {
     fn a_proxy_has_partners_that_are_somebody_else() {
         let right = partner("10.9.0.2", "\"10.2.0.0/24\"");
         let all = "connect = \"early\"\nhold = \"1 h\"\nsource = \"gateway\"\nport = 99\n\
-                   refuse_quic = false\nmemory = \"1 MiB\"\nstreams = 16384\n\
+                   refuse_quic = false\ncompress = false\nmemory = \"1 MiB\"\nstreams = 16384\n\
                    allow = [\"10.1.0.0/24\", \"fd00::/8\"]\n\
                    explicit = [\"127.0.0.1:1080\", \"[::1]:1080\"]";
         let everybody = partner("10.9.0.2", "\"0.0.0.0/0\"");

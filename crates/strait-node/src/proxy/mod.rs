@@ -14,6 +14,9 @@
 //! **Credit** couples the ways: a client isn't read from while much of what it sent waits for the
 //! link, and the link doesn't carry what a server hasn't taken.
 //!
+//! **Compression**: on slow lines what gets shorter by that is compressed, each direction of each
+//! stream with all that it had before.
+//!
 //! **Who may**: partners are those that the node file names. A partner speaks for the clients that
 //! are behind it, and connects them to where the file allows.
 
@@ -36,9 +39,11 @@ use crate::config::{ProxyConfig, ProxyConnect, ProxySource};
 use crate::route::Prefix;
 
 mod explicit;
+mod packing;
 mod partner;
 
 use self::explicit::{Asking, Explicit};
+use self::packing::{Directions, Packing, READ_OCTETS};
 pub(crate) use self::partner::{ClassView, LinkView};
 use self::partner::{Limits, Partner};
 
@@ -49,19 +54,22 @@ const ANSWER: Duration = Duration::from_secs(120);
 /// The hold is the session's.
 const INBOUND_OCTETS: u32 = 6144;
 
+/// What is sent on a stream at a time.
+const SEND_OCTETS: u64 = 16 * 1024;
 /// Credit that is worth giving. Little by little would be an answer to each packet.
 const CREDIT_OCTETS_MIN: u64 = 512;
+/// The same where octets are compressed, and what part of them is left then.
+const CREDIT_PACKED_MIN: u64 = 4096;
+const PACKED_TO: u64 = 3;
 /// Credit that a connection has at a time: one that is idle keeps so little from others.
 const CREDIT_OCTETS_MAX: u64 = 16 * 1024;
 
 /// Numbers of listeners where programs ask, from here on; those before are for whom rules bring.
 const EXPLICIT: u32 = 16;
-/// Who asks by a listener of ours comes from the far gateway's own address.
-const NO_CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-
 /// Errors of Linux.
 const TRY_AGAIN: u16 = 11;
 const PERMISSION_DENIED: u16 = 13;
+const PROTOCOL: u16 = 71;
 const CONNECTION_ABORTED: u16 = 103;
 const NO_BUFFERS: u16 = 105;
 const TIMED_OUT: u16 = 110;
@@ -96,6 +104,7 @@ struct Local {
     /// Ends of both directions: what we said, and what it did.
     said_end: bool,
     heard_end: bool,
+    directions: Directions,
 }
 
 /// A connection that a partner's client wants.
@@ -130,6 +139,7 @@ pub(crate) struct Proxy {
     own: Vec<IpAddr>,
     partners: Vec<Partner>,
     explicit: Explicit,
+    packing: Packing,
     locals: BTreeMap<StreamId, Local>,
     ids: BTreeMap<(usize, Key), StreamId>,
     /// Partners' clients that aren't connected yet.
@@ -147,6 +157,8 @@ impl Proxy {
     pub(crate) fn new(owner: Owner, config: &ProxyConfig, own: Vec<IpAddr>, seed: u64) -> Self {
         let mut tokens = Chance::new(seed, "proxy.tokens");
         let limits = Limits::of(config);
+        let explicit = config.explicit.iter().map(SocketAddr::ip);
+        let own = own.into_iter().chain(explicit).collect();
         let partners = config.partners.iter();
         let partners = partners.map(|it| Partner::new(it, limits, tokens.draw() as u32));
         Self {
@@ -162,6 +174,7 @@ impl Proxy {
             partners: partners.collect(),
             own,
             explicit: Explicit::default(),
+            packing: Packing::new(config.compress, config.partners.len()),
             locals: BTreeMap::new(),
             ids: BTreeMap::new(),
             asked: VecDeque::new(),
@@ -216,6 +229,7 @@ impl Proxy {
         let mut sessions = SessionStats::default();
         let mut stats = self.stats;
         stats.octets_max = self.octets_max;
+        (stats.octets, stats.octets_line) = (self.packing.octets, self.packing.octets_line);
         stats.count_failed_handshakes(self.explicit.failed);
         for partner in &self.partners {
             sessions.add(&partner.session.stats());
@@ -231,6 +245,7 @@ impl Proxy {
 
     pub(crate) fn check(&self) {
         self.explicit.check();
+        self.packing.check();
         self.partners.iter().for_each(|it| it.session.check());
         let known = self.locals.iter();
         let known = known.filter(|(id, it)| self.ids.get(&(it.partner, it.key)) == Some(id));
@@ -319,22 +334,24 @@ impl Proxy {
         if !session.is_there() {
             return Err((ProxyRefusal::Silent, HOST_UNREACHABLE));
         }
-        let ends = Ends {
-            client: NO_CLIENT,
-            server,
+        // It comes from the far gateway's own address.
+        let nobody: IpAddr = match server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
+        let client = SocketAddr::new(nobody, 0);
+        let ends = Ends { client, server };
         let dscp = asking.dscp;
         let key = session.open(now, Open { ends, dscp });
         let key = key.map_err(|_| (ProxyRefusal::Full, TRY_AGAIN))?;
-        session.write(now, key, &asking.rest);
-        if asking.ended {
-            session.finish(key);
-        }
         self.add(id, partner, key, Phase::Asked);
         if let Some(local) = self.locals.get_mut(&id) {
             local.explicit = Some(asking.speech);
             (local.writable, local.credited) = (asking.writable, asking.credited);
-            local.heard_end = asking.ended;
+        }
+        self.carry(now, id, &asking.rest);
+        if asking.ended {
+            self.hear_stream(now, id, StreamEvent::Fin, None);
         }
         match self.connect {
             ProxyConnect::Early => self.let_in(id),
@@ -379,11 +396,12 @@ impl Proxy {
             }
             StreamEvent::Data(octets) => {
                 local.credited = local.credited.saturating_sub(octets.len() as u64);
-                session.write(now, key, octets);
+                self.carry(now, id, octets);
             }
             StreamEvent::Writable(octets) => local.writable += u64::from(octets),
             StreamEvent::Fin => {
                 local.heard_end = true;
+                self.packing.end(&mut local.directions);
                 session.finish(key);
             }
             StreamEvent::Reset(error) => {
@@ -399,6 +417,16 @@ impl Proxy {
             StreamEvent::Asked { .. } | StreamEvent::Secured { .. } => {}
         }
         self.advance(id);
+    }
+
+    /// Gives octets of a host here to the session.
+    fn carry(&mut self, now: Instant, id: StreamId, octets: &[u8]) {
+        if let Some(local) = self.locals.get_mut(&id) {
+            let partner = &mut self.partners[local.partner];
+            let pays = partner.is_slow();
+            let packed = self.packing.pack(&mut local.directions, pays, octets);
+            partner.session.write(now, local.key, &packed);
+        }
     }
 
     /// A client wants a connection. If its address stands for a name, it has that at once: who took
@@ -568,7 +596,7 @@ impl Proxy {
         let (client, server) = (ends.client.ip(), ends.server.ip());
         let allowed = self.allow.iter().any(|it| it.contains(server)) && is_near(server);
         // The partner's own programs come from an address of ours.
-        let own = ends.client == NO_CLIENT;
+        let own = client.is_unspecified() && ends.client.port() == 0;
         let why = if self.own.contains(&server) || is_nobodys(server) || !allowed {
             Some(ProxyRefusal::NotAllowed)
         } else if own {
@@ -682,22 +710,49 @@ impl Proxy {
         }
         let session = &mut self.partners[local.partner].session;
         let stream = |op| Effect::Stream { id, op };
+        let mut whole = true;
         while local.writable > 0 {
-            let most = usize::try_from(local.writable).unwrap_or(usize::MAX);
-            let octets = session.read(local.key, most);
+            let most = local.writable.min(SEND_OCTETS) as usize;
+            let octets = self
+                .packing
+                .unpack(&mut local.directions, local.partner, most);
+            let Ok(octets) = octets else {
+                whole = false;
+                break;
+            };
+            if !octets.is_empty() {
+                local.writable -= octets.len() as u64;
+                self.effects.push_back(stream(StreamOp::Send(octets)));
+                continue;
+            }
+            let octets = session.read(local.key, READ_OCTETS);
             if octets.is_empty() {
                 break;
             }
-            local.writable -= octets.len() as u64;
-            self.effects.push_back(stream(StreamOp::Send(octets)));
+            local.directions.feed(&octets);
         }
-        if !local.said_end && session.at_end(local.key) {
+        if !local.said_end && local.directions.is_read() && session.at_end(local.key) {
             local.said_end = true;
-            self.effects.push_back(stream(StreamOp::Fin));
+            whole &= local.directions.is_whole();
+            if whole {
+                self.effects.push_back(stream(StreamOp::Fin));
+            }
         }
-        let room = session.room(local.key).min(CREDIT_OCTETS_MAX);
-        let more = room.saturating_sub(local.credited);
-        if !local.heard_end && (local.credited == 0 || more >= CREDIT_OCTETS_MIN) {
+        if !whole {
+            // The partner isn't what it agreed to be.
+            session.reset(local.key, PROTOCOL);
+            self.effects
+                .push_back(stream(StreamOp::Reset(i32::from(PROTOCOL))));
+            return self.forget(id);
+        }
+        let room = session.room(local.key);
+        let (room, least) = match local.directions.is_packed() {
+            // It gets about so much shorter, and the more comes at a time the shorter.
+            true => (room.saturating_mul(PACKED_TO), CREDIT_PACKED_MIN),
+            false => (room, CREDIT_OCTETS_MIN),
+        };
+        let more = room.min(CREDIT_OCTETS_MAX).saturating_sub(local.credited);
+        if !local.heard_end && (local.credited == 0 || more >= least) {
             let more = u32::try_from(more).unwrap_or(u32::MAX);
             if more > 0 {
                 local.credited += u64::from(more);
@@ -720,6 +775,7 @@ impl Proxy {
             credited: 0,
             said_end: false,
             heard_end: false,
+            directions: Directions::default(),
         };
         self.ids.insert((partner, key), id);
         self.locals.insert(id, local);
@@ -732,6 +788,7 @@ impl Proxy {
             early.iter().for_each(|it| {
                 self.early.remove(it);
             });
+            self.packing.forget(local.directions, local.partner);
         }
     }
 

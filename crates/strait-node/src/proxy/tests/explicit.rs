@@ -98,6 +98,25 @@ fn a_program_hears_of_its_connection_when_the_server_has_answered() {
 }
 
 #[test]
+fn servers_of_ipv6_are_reached_as_well() {
+    let mut pair = Pair::new(|it| {
+        let both = ["fd00:1::/64", "fd00:2::/64"].map(|it| it.parse().unwrap());
+        it.allow.extend(both);
+        it.partners[0].prefixes.extend(&both[1..]);
+    });
+    let id = pair.arrive(1, "[::1]:50000");
+    pair.say(id, b"CONNECT [fd00:2::2]:80 HTTP/1.1\r\n\r\n", None);
+    let asked = pair.take(1);
+    let connect = StreamOp::Connect {
+        src: None,
+        dst: address("[fd00:2::2]:80"),
+        dscp: 10,
+        held: held(),
+    };
+    assert_eq!(asked.first().map(|(_, op)| op), Some(&connect));
+}
+
+#[test]
 fn early_programs_have_their_connection_at_once() {
     let mut pair = Pair::new(|it| it.connect = ProxyConnect::Early);
     let id = pair.arrive(1, "127.0.0.1:50000");
