@@ -310,7 +310,7 @@ impl Proxy {
             };
             let speech = asking.speech;
             let begun = server.and_then(|(server, gateway)| {
-                self.begin_explicit(now, id, server, gateway, asking)
+                self.begin_explicit(now, id, server, gateway, &asking)
             });
             if let Err((why, error)) = begun {
                 self.stats.refuse(why);
@@ -326,7 +326,7 @@ impl Proxy {
         id: StreamId,
         server: SocketAddr,
         gateway: Option<IpAddr>,
-        asking: Asking,
+        asking: &Asking,
     ) -> Result<(), (ProxyRefusal, u16)> {
         let partner = self.partner_at(server.ip(), gateway);
         let partner = partner.ok_or((ProxyRefusal::NoPartner, PERMISSION_DENIED))?;
