@@ -262,7 +262,7 @@ impl Proxy {
         );
     }
 
-    /// Something happened to a program's stream that hasn't asked yet; false if it is none of these.
+    /// Something happened to a program's stream that hasn't asked yet; false if it isn't one.
     fn hear_explicit(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) -> bool {
         match event {
             StreamEvent::Opened {
