@@ -27,6 +27,7 @@ pub fn dns(data: &[u8]) {
         rules: Vec::new(),
         watches: true,
         ahead: Some(strait_dns::ahead::RANGE),
+        tells_ahead: true,
     };
     let resolver = SocketAddr::from(([10, 0, 0, 2], 53));
     let far = FarSettings {

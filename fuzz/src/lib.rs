@@ -23,7 +23,7 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 31] = [
+pub const TARGETS: [Target; 33] = [
     ("analyse", wire::analyse),
     ("dns", dns::dns),
     ("ethernet", ethernet::ethernet),
@@ -46,6 +46,8 @@ pub const TARGETS: [Target; 31] = [
     ("pcap", wire::pcap),
     ("pcapng", wire::pcapng),
     ("policy_config", text::policy_config),
+    ("proxy_handshake", proxy::proxy_handshake),
+    ("proxy_pack", proxy::proxy_pack),
     ("proxy_session", proxy::proxy_session),
     ("repairs", wire::repairs),
     ("rohc_decompress", rohc::rohc_decompress),

@@ -20,6 +20,11 @@ fn numbered_pieces() -> Vec<u8> {
     orders.concat()
 }
 
+fn numbered(name: &str, all: Vec<Vec<u8>>) -> Vec<Seed> {
+    let numbers = (0..).zip(all);
+    numbers.map(|(n, it)| (format!("{name}-{n}"), it)).collect()
+}
+
 /// The first corpus of a target.
 pub fn of(target: &str) -> Vec<Seed> {
     match target {
@@ -36,6 +41,8 @@ pub fn of(target: &str) -> Vec<Seed> {
             ("replies".into(), crate::mail::dialogue_replies()),
             ("envelope".into(), crate::mail::envelope()),
         ],
+        "proxy_handshake" => numbered("request", crate::proxy::handshakes()),
+        "proxy_pack" => numbered("direction", crate::proxy::packed()),
         "proxy_session" => vec![("exchange".into(), crate::proxy::exchange())],
         "sis" => vec![("exchange".into(), crate::sis::exchange())],
         "modem_port" => vec![("exchange".into(), crate::modem_port::exchange())],

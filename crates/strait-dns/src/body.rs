@@ -15,7 +15,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hickory_proto::rr::RecordType;
 
@@ -63,6 +63,15 @@ pub struct Body {
 }
 
 impl Body {
+    /// The first address, if there is one.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        let known = self.outcome == Outcome::Records;
+        let record = &self.records.first().filter(|_| known)?[..];
+        let v4 = record.try_into().map(|it: [u8; 4]| IpAddr::from(it));
+        v4.or_else(|_| record.try_into().map(|it: [u8; 16]| IpAddr::from(it)))
+            .ok()
+    }
+
     /// Nothing but an outcome.
     pub const fn empty(outcome: Outcome, life_s: u32) -> Self {
         Self {

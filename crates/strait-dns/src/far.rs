@@ -488,8 +488,11 @@ impl Far {
             return;
         }
         if let Some(address) = job.ahead {
-            let body = job.bodies.get(&RecordType::A.into());
-            let (meant, life_s) = body.map_or((None, FAILED_S), |it| (first(it), it.life_s));
+            // A name that has IPv6 addresses alone is reached by these.
+            let kinds = [RecordType::A, RecordType::AAAA].map(u16::from);
+            let bodies: Vec<&Body> = kinds.iter().filter_map(|it| job.bodies.get(it)).collect();
+            let meant = bodies.iter().find_map(|it| it.address());
+            let life_s = bodies.first().map_or(FAILED_S, |it| it.life_s);
             self.meanings
                 .settle(now, (id.partner, address), meant, life_s);
         }
@@ -601,14 +604,6 @@ impl Far {
 
 const fn failure(cause: u16) -> Body {
     Body::empty(Outcome::Failure(cause), FAILED_S)
-}
-
-/// The first address of an answer.
-fn first(body: &Body) -> Option<IpAddr> {
-    let known = body.outcome == Outcome::Records;
-    let record = body.records.first().filter(|_| known)?;
-    let octets = record.first_chunk::<4>()?;
-    Some(Ipv4Addr::from(*octets).into())
 }
 
 /// The answer to a question: one frame, or several if that were too long.

@@ -68,14 +68,10 @@ impl Memory {
     /// of what programs ask for beside it that there is nothing.
     pub(crate) fn answer_ahead(&mut self, question: &Question) -> Option<Body> {
         let wary = question.checks || !question.care.is_usual();
-        let ahead = self.ahead.as_mut().filter(|_| !wary)?;
+        self.ahead.as_ref().filter(|_| !wary)?;
         match question.kind {
             RecordType::A => {
-                let name = question.name.to_lowercase();
-                let (address, new) = ahead.give(&name);
-                if let Some(unsaved) = self.unsaved.as_mut().filter(|_| new) {
-                    saved::write_ahead(&name, address, unsaved);
-                }
+                let address = self.give_ahead(&question.name.to_lowercase())?;
                 Some(Body {
                     records: Vec::from([address.octets().to_vec()]),
                     ..Body::empty(Outcome::Records, AHEAD_LIFE_S)
@@ -86,6 +82,15 @@ impl Memory {
             }
             _ => None,
         }
+    }
+
+    /// The address by which a name goes from now on, in small letters, if there are any.
+    pub(crate) fn give_ahead(&mut self, name: &Name) -> Option<Ipv4Addr> {
+        let (address, new) = self.ahead.as_mut()?.give(name);
+        if let Some(unsaved) = self.unsaved.as_mut().filter(|_| new) {
+            saved::write_ahead(name, address, unsaved);
+        }
+        Some(address)
     }
 
     /// The address by which a name goes, if it does.

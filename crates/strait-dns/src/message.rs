@@ -70,6 +70,21 @@ pub struct Question {
     pub takes: Option<u16>,
 }
 
+impl Question {
+    /// A gateway's own.
+    pub(crate) fn of(name: Name, kind: RecordType) -> Self {
+        Self {
+            id: 0,
+            name,
+            kind,
+            care: Care::default(),
+            checks: false,
+            recursion: true,
+            takes: None,
+        }
+    }
+}
+
 /// What a client's message is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {

@@ -32,6 +32,7 @@ use crate::crossing::{Crossings, Lapse, WAITERS_OF_ONE_MAX, Waiter};
 use crate::frame::{Care, Frame, Types, sum_of};
 use crate::memory::Memory;
 use crate::message::{self, Heard, Manner, Question, cause};
+use crate::name;
 use crate::partners::Partners;
 use crate::replies::Replies;
 use crate::rules::{self, Rule, Verdict};
@@ -87,6 +88,8 @@ pub struct NearSettings {
     pub watches: bool,
     /// Addresses of IPv4 that names have before they are known, if they have any.
     pub ahead: Option<Prefix>,
+    /// Whether clients hear these. If not, names have them that are connected to by name.
+    pub tells_ahead: bool,
 }
 
 /// The side of those who ask.
@@ -258,7 +261,9 @@ impl Near {
     /// the link leads there.
     fn answers_ahead(&mut self, partner: usize, client: Client, question: &Question) -> bool {
         let linked = self.partners.way(partner).link.is_some() && partner < self.partners.own();
-        let body = linked.then(|| self.memory.answer_ahead(question)).flatten();
+        let body = (linked && self.settings.tells_ahead)
+            .then(|| self.memory.answer_ahead(question))
+            .flatten();
         let Some(body) = body else {
             return false;
         };
@@ -273,7 +278,55 @@ impl Near {
 
     /// Whether names go by addresses here before they are known.
     pub const fn goes_ahead(&self) -> bool {
-        self.settings.ahead.is_some()
+        self.settings.tells_ahead
+    }
+
+    /// The address by which a connection to a name is asked for, which is for somebody here, and
+    /// the partner that knows it: the real one where that is known, else one of the range, whose
+    /// question crosses now. `None` if there is no such name, or nobody to ask for it.
+    pub fn address_of(
+        &mut self,
+        now: Instant,
+        client: Client,
+        name: &str,
+    ) -> Option<(IpAddr, Option<usize>)> {
+        let name = name::parse(name)?;
+        self.stats.questions += 1;
+        let mut unknown = None;
+        for kind in [RecordType::A, RecordType::AAAA] {
+            let question = Question::of(name.clone(), kind);
+            let partner = match rules::judge(&self.settings.rules, &question) {
+                Verdict::Say(body, _) => match body.address() {
+                    Some(address) => return Some((address, None)),
+                    None => continue,
+                },
+                // What this side's own resolvers know is no matter of partners.
+                Verdict::AskHere => continue,
+                Verdict::Ask => self.partners.of(&name)?,
+            };
+            if let Some((body, Age::Fresh(_))) = self.known_by(now, partner, &question) {
+                if let Some(address) = body.address() {
+                    self.stats.hits += 1;
+                    return Some((address, Some(partner)));
+                }
+                continue;
+            }
+            let key = Key::new(&name, kind, question.care);
+            if !self.memory.cache.rests(now, &key) {
+                unknown = Some(partner);
+                let until = now + self.settings.patience;
+                let waiter = Waiter {
+                    client,
+                    question,
+                    until,
+                };
+                self.ask(now, partner, waiter, (false, false));
+            }
+        }
+        let partner = unknown?;
+        let address = self.memory.give_ahead(&name)?;
+        self.crossings.hurry(now, &name);
+        Some((address.into(), Some(partner)))
     }
 
     /// The partner that knows what is meant by an address, if a name goes by it.
@@ -296,15 +349,7 @@ impl Near {
             self.stats.unasked += 1;
             return;
         };
-        let question = Question {
-            id: 0,
-            name,
-            kind: RecordType::A,
-            care: Care::default(),
-            checks: false,
-            recursion: true,
-            takes: None,
-        };
+        let question = Question::of(name, RecordType::A);
         if self.crossings.find(now, partner, &question).is_none() {
             self.open(now, (partner, address.into()), &question);
         }

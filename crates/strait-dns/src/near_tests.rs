@@ -9,6 +9,9 @@ use hickory_proto::rr::RData;
 
 use crate::name;
 
+#[path = "by_name_tests.rs"]
+mod by_name;
+
 const LINK: LinkState = LinkState {
     turnaround: Duration::from_secs(14),
     bit_s: 1_000_000,
@@ -31,6 +34,7 @@ fn settings() -> NearSettings {
         rules: Vec::new(),
         watches: true,
         ahead: None,
+        tells_ahead: false,
     }
 }
 
@@ -724,6 +728,7 @@ fn who_asks_again_from_another_port_hears_as_long_after_it_asked_first() {
 fn near_ahead() -> Near {
     let settings = NearSettings {
         ahead: Some(crate::ahead::RANGE),
+        tells_ahead: true,
         ..settings()
     };
     let mut near = Near::new(settings, 1);

@@ -87,6 +87,7 @@ fn near(seed: u64, ahead: bool) -> Near {
         rules: Vec::new(),
         watches: true,
         ahead: ahead.then_some(strait_dns::ahead::RANGE),
+        tells_ahead: ahead,
     };
     Near::new(settings, seed)
 }

@@ -1,7 +1,7 @@
 //! Datagrams of a session as octets.
 //!
 //! ```text
-//! octet 0          version (high four bits, 1) and kind (low four bits)
+//! octet 0          version (high four bits, 2) and kind (low four bits)
 //! 1 … 4            hello: the token that the receiver chose, 0 if it is unknown; else that and the
 //!                  sender's, turned left by 13 bits, combined by exclusive or
 //! hello (0)        5 … 8 the token that the sender chose, then the lowest stream that it
@@ -39,7 +39,9 @@ pub const ITEM_OCTETS_MAX: usize = 1 + NUMBER_OCTETS_MAX + 2 + 36;
 /// Ranges in one acknowledgement.
 pub const ACK_RANGES_MAX: usize = 32;
 
-const VERSION: u8 = 1 << 4;
+/// Another layout is another version, and so is another form of what streams carry
+/// ([`pack`](crate::pack)) or another dictionary of it.
+const VERSION: u8 = 2 << 4;
 const HELLO: u8 = 0;
 const ITEMS: u8 = 1;
 const ANSWERS: u8 = 2;
@@ -66,7 +68,8 @@ pub struct Key {
 /// The ends of the connection that a stream is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Who connects.
+    /// Who connects; an unspecified address, port 0, if that is the sender itself. It is of the
+    /// server's family.
     pub client: SocketAddr,
     /// To whom.
     pub server: SocketAddr,
@@ -359,13 +362,19 @@ fn write_ack(ranges: &[(u64, u64)], out: &mut Vec<u8>) {
     }
 }
 
-fn write_number(mut number: u64, out: &mut Vec<u8>) {
+pub(crate) fn write_number(mut number: u64, out: &mut Vec<u8>) {
     debug_assert!(number < 1 << (7 * NUMBER_OCTETS_MAX), "no offset grows so");
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
     }
     out.push(number as u8);
+}
+
+/// A number that is all of these octets.
+pub(crate) fn read_number(octets: &[u8]) -> Option<u64> {
+    let mut reader = Reader(octets);
+    reader.number().filter(|_| reader.0.is_empty())
 }
 
 /// Octets in front of a datagram's items, if it has this number.

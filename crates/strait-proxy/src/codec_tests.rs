@@ -18,7 +18,7 @@ fn datagrams_are_these_octets() {
         from: 0x0102_0304,
         first: 300,
     };
-    let bytes = [0x10, 0, 0, 0, 0, 1, 2, 3, 4, 0xac, 2];
+    let bytes = [0x20, 0, 0, 0, 0, 1, 2, 3, 4, 0xac, 2];
     assert_eq!(written(hello, &[]), bytes);
     assert_eq!(read(&bytes).unwrap().0, hello);
     let key = Key { ours: true, n: 5 };
@@ -53,7 +53,7 @@ fn datagrams_are_these_octets() {
     let bytes = written(head, &items);
     #[rustfmt::skip]
     let expected = [
-        0x11, 10, 11, 12, 13, 7,
+        0x21, 10, 11, 12, 13, 7,
         1, 5, 10, 4, 10, 1, 0, 2, 1, 2, 10, 2, 0, 3, 0, 80,
         0xc3, 5, 0, 2, b'h', b'i',
         2, 1,

@@ -129,3 +129,41 @@ fn ten_thousand_streams_wait_in_bounded_memory() {
             .all(|side| side.streams.len() == STAY as usize)
     });
 }
+
+#[test]
+fn ten_thousand_busy_streams_take_turns() {
+    const STREAMS: u32 = 10_000;
+    let mut session = Session::new(1, SETTINGS);
+    session.set(Settings {
+        streams_max: STREAMS as usize,
+        octets_max: 1 << 30,
+        ..SETTINGS
+    });
+    let mut hello = Vec::new();
+    let (to, from, first) = (1, 2, 0);
+    write_head(Head::Hello { to, from, first }, &mut hello);
+    session.hear(Instant::ZERO, 0, &hello).unwrap();
+    let mut now = Instant::ZERO;
+    for n in 0..STREAMS {
+        let key = session.open(now, open(n as u16)).unwrap();
+        session.write(now, key, &[0; 2000]);
+    }
+    // All that was sent has arrived now and then; everybody has one turn before anybody has two.
+    let mut said = 0;
+    for n in 0..13_000_u64 {
+        now += Duration::from_millis(1);
+        assert!(session.wants(now).contains(&10));
+        said += session.poll(now, 10, 1400).unwrap().len();
+        if n % 100 == 99 {
+            let (to, number) = (both(1, 2), None);
+            let mut arrived = Vec::new();
+            write_head(Head::Items { to, number }, &mut arrived);
+            write_item(&Item::Ack(vec![(0, n)]), &mut arrived);
+            session.hear(now, 0, &arrived).unwrap();
+        }
+    }
+    assert!(said > 17_000_000, "{said}");
+    let least = session.streams.all.values().map(|it| it.attained).min();
+    assert!(least.unwrap() >= 1000, "{least:?}");
+    session.check();
+}

@@ -204,10 +204,10 @@ impl Session {
 
     /// Nothing more is sent on a stream.
     pub fn finish(&mut self, key: Key) {
-        if let Some(stream) = self.streams.live(key) {
+        self.streams.change_live(key, |stream| {
             stream.unanswered = false;
             stream.outbound.finish();
-        }
+        });
     }
 
     /// Ends a stream at once; the other side is told this error.
@@ -229,10 +229,9 @@ impl Session {
 
     /// Whether all of a stream that comes has been read. The stream may be forgotten then.
     pub fn at_end(&mut self, key: Key) -> bool {
-        let stream = self.streams.stream_mut(key);
-        let done = stream.is_some_and(|it| it.inbound.read_end());
+        let done = self.streams.change(key, |it| it.inbound.read_end());
         self.streams.forget(key);
-        done
+        done == Some(true)
     }
 
     /// What happened.
@@ -334,9 +333,8 @@ impl Session {
     /// The next datagram of a code point, of at most so many octets.
     pub fn poll(&mut self, now: Instant, dscp: u8, octets_max: usize) -> Option<Vec<u8>> {
         if self.greeting.is_due(now) {
-            let ours = self.streams.of(true).next();
             // The lowest of our streams that the other side may still hear of.
-            let first = ours.map_or(self.next, |(key, _)| key.n);
+            let first = self.streams.first().map_or(self.next, |key| key.n);
             let more = !self.streams.all.is_empty();
             let hello = self
                 .greeting
@@ -398,10 +396,8 @@ impl Session {
         let (fresh, wait) = (self.flights.has_room(), self.settings.wait);
         while let Some(key) = self.streams.next(now, dscp, fresh, wait) {
             let used = body.len() + codec::header_octets(self.flights.next());
-            let Some(stream) = self.streams.stream_mut(key) else {
-                return;
-            };
-            let place = number_octets(stream.outbound.written());
+            let written = self.streams.get(key).map(|it| it.outbound.written());
+            let place = number_octets(written.unwrap_or_default());
             let around = 1 + number_octets(u64::from(key.n)) + place + LENGTH_OCTETS;
             let Some(room) = octets_max
                 .checked_sub(used + around)
@@ -409,11 +405,15 @@ impl Session {
             else {
                 return;
             };
-            let Some((piece, octets)) = stream.outbound.take(room, fresh) else {
+            let taken = self.streams.change(key, |stream| {
+                let (piece, octets) = stream.outbound.take(room, fresh)?;
+                stream.attained += octets.len() as u64;
+                stream.served = now;
+                Some((piece, octets))
+            });
+            let Some((piece, octets)) = taken.flatten() else {
                 return;
             };
-            stream.attained += octets.len() as u64;
-            stream.served = now;
             let item = Item::Data {
                 key,
                 offset: piece.from,
@@ -472,16 +472,15 @@ impl Session {
         self.stats.restarts += 1;
         for key in self.streams.keys() {
             let fresh = |it: &Stream| it.outbound.is_untouched() && it.opening != Word::Known;
-            match self.streams.stream_mut(key) {
-                // Nobody there has heard of it, or done anything for it that we know of.
-                Some(stream) if key.ours && fresh(stream) && stream.reset.is_none() => {
+            // Nobody there has heard of it, or done anything for it that we know of.
+            if key.ours && self.streams.is_live(key) && self.streams.get(key).is_some_and(fresh) {
+                self.streams.change(key, |stream| {
                     stream.opening = Word::Due;
                     stream.outbound.lose_end();
-                }
-                _ => {
-                    self.end(key, CONNECTION_RESET, ResetCause::Restart, false);
-                    self.streams.forget(key);
-                }
+                });
+            } else {
+                self.end(key, CONNECTION_RESET, ResetCause::Restart, false);
+                self.streams.forget(key);
             }
         }
     }
@@ -572,9 +571,9 @@ impl Session {
                 self.hear_data(key, offset, end, octets);
             }
             Item::Credit { key, limit } => {
-                if let Some(stream) = self.streams.stream_mut(mine(key)) {
+                self.streams.change(mine(key), |stream| {
                     stream.outbound.limit = stream.outbound.limit.max(limit);
-                }
+                });
             }
             Item::Reset { key, error } => {
                 let key = mine(key);
@@ -600,10 +599,9 @@ impl Session {
         if !self.openings.take(n) || self.streams.get(key).is_some() {
             return;
         }
-        let half = self.streams.of(false);
-        let half = half.filter(|(_, it)| !it.accepted && it.reset.is_none());
         let stream = Stream::new(now, open, FIRST_CREDIT);
-        if half.count() >= HALF_OPEN_MAX || self.streams.count(false) >= self.settings.streams_max {
+        let half_open = self.streams.half_open();
+        if half_open >= HALF_OPEN_MAX || self.streams.count(false) >= self.settings.streams_max {
             self.stats.refused += 1;
             return self.streams.add_refused(key, stream, TRY_AGAIN);
         }
@@ -613,9 +611,11 @@ impl Session {
     }
 
     fn note_question(&mut self, now: Instant, key: Key) {
-        if let Some(stream) = self.streams.live(key) {
+        let noted = self.streams.change_live(key, |stream| {
             // Clients here are near, servers may be far.
             (stream.question, stream.unanswered) = (Some(now), !key.ours);
+        });
+        if noted.is_some() {
             self.question = Some(now);
         }
         if self.streams.len() > 1 {
@@ -624,7 +624,7 @@ impl Session {
     }
 
     fn hear_data(&mut self, key: Key, offset: u64, end: bool, octets: &[u8]) {
-        if self.streams.live(key).is_none() {
+        if !self.streams.is_live(key) {
             return;
         }
         if self.streams.take(key, offset, octets, end) {

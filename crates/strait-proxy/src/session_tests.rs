@@ -636,12 +636,13 @@ fn of_streams_that_had_little_the_latest_goes_first_and_of_long_ones_who_had_lea
     let now = pair.now;
     let mut next = |had: [u64; 2]| {
         for (key, had) in [earlier, later].into_iter().zip(had) {
-            let stream = pair.sides[0].streams.stream_mut(key).unwrap();
-            (stream.attained, stream.opening) = (had, Word::Known);
-            stream.outbound.lose(Piece {
-                from: 0,
-                to: 100,
-                end: false,
+            pair.sides[0].streams.change(key, |stream| {
+                (stream.attained, stream.opening) = (had, Word::Known);
+                stream.outbound.lose(Piece {
+                    from: 0,
+                    to: 100,
+                    end: false,
+                });
             });
         }
         pair.sides[0].streams.next(now, 10, true, SETTINGS.wait)
@@ -654,7 +655,7 @@ fn of_streams_that_had_little_the_latest_goes_first_and_of_long_ones_who_had_lea
     assert_eq!(next([16_383, 16_384]), Some(earlier));
     assert_eq!(next([4700, 4760]), Some(later));
     // What began together has equal shares.
-    pair.sides[0].streams.stream_mut(earlier).unwrap().began = now;
+    pair.sides[0].streams.change(earlier, |it| it.began = now);
     let together = pair.sides[0].streams.next(now, 10, true, SETTINGS.wait);
     assert_eq!(together, Some(earlier));
 }
@@ -666,10 +667,11 @@ fn an_older_credit_that_arrives_tells_nothing_of_a_newer_one_that_is_lost() {
     pair.until("opened", |it| it.opened().is_some());
     let streams = &mut pair.sides[1].streams;
     let mut say = |limit| {
-        let stream = streams.stream_mut(THEIRS).unwrap();
-        (stream.inbound.limit, stream.inbound.credit) = (limit, Word::Due);
-        let (_, said) = stream.say_word(THEIRS).unwrap();
-        said
+        let word = streams.change(THEIRS, |stream| {
+            (stream.inbound.limit, stream.inbound.credit) = (limit, Word::Due);
+            stream.say_word(THEIRS)
+        });
+        word.unwrap().unwrap().1
     };
     let [older, newer] = [70_000, 80_000].map(&mut say);
     assert_eq!(key.n, THEIRS.n);

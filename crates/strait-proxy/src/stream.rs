@@ -7,6 +7,7 @@ use strait_core::{Duration, Instant};
 
 use crate::codec::{Ends, Item, Key};
 use crate::flights::Said;
+use crate::order::Mark;
 use crate::ranges::Ranges;
 
 /// What the far gateway is asked to open.
@@ -340,6 +341,8 @@ pub(crate) struct Stream {
     /// When the other side asked for something last, and whether that has no answer yet.
     pub(crate) question: Option<Instant>,
     pub(crate) unanswered: bool,
+    /// Where it stands in the order, once it does.
+    pub(crate) mark: Option<Mark>,
 }
 
 impl Stream {
@@ -357,6 +360,7 @@ impl Stream {
             served: now,
             question: None,
             unanswered: false,
+            mark: None,
         }
     }
 

@@ -2,13 +2,13 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 use strait_core::stream_ledger::{ResetCause, StreamLedger};
 use strait_core::{Duration, Instant};
 
 use crate::codec::{HEADER_OCTETS_MAX, ITEM_OCTETS_MAX, Key, write_item};
 use crate::flights::Said;
+use crate::order::{Mark, Order};
 use crate::stream::{Stream, Word};
 
 /// What may come of a stream before anybody says a word, and when too much of others waits.
@@ -21,12 +21,6 @@ const SHARE_IN: u64 = 8;
 /// What a stream may have to send, however much others have.
 pub(crate) const LEAST_OUT_OCTETS: u64 = 1024;
 
-/// A stream that had fewer octets may be a short one, and one that had so few has as good as none.
-const SHORT_OCTETS: u64 = 16 * 1024;
-const LEAST_OCTETS: u64 = 1024;
-/// What began so far apart didn't begin together.
-const EPOCH: Duration = Duration::from_secs(10);
-
 /// How long after a question its answer may begin, and pauses in which it goes on; and what one waits
 /// for both at most. Who answers in a turn waits so long for what would have to wait for the next.
 const ANSWER: Duration = Duration::from_millis(300);
@@ -37,6 +31,7 @@ pub(crate) const ANSWERS: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) all: BTreeMap<Key, Stream>,
+    order: Order,
     /// Of these, how many we opened.
     ours: usize,
     /// Octets that may come, of all of them.
@@ -80,23 +75,57 @@ impl Table {
         self.all.get(&key)
     }
 
-    pub(crate) fn stream_mut(&mut self, key: Key) -> Option<&mut Stream> {
-        self.all.get_mut(&key)
+    /// Changes a stream, which has another place in the order then.
+    pub(crate) fn change<T>(
+        &mut self,
+        key: Key,
+        change: impl FnOnce(&mut Stream) -> T,
+    ) -> Option<T> {
+        let stream = self.all.get_mut(&key)?;
+        let changed = change(stream);
+        let mark = Mark::of(key, stream);
+        if let Some(before) = stream.mark.replace(mark).filter(|it| *it != mark) {
+            self.order.remove(key, &before);
+            self.order.add(key, &mark);
+        }
+        Some(changed)
     }
 
-    /// One that hasn't been reset.
-    pub(crate) fn live(&mut self, key: Key) -> Option<&mut Stream> {
-        self.stream_mut(key).filter(|it| it.reset.is_none())
+    /// The same with one that hasn't been reset.
+    pub(crate) fn change_live<T>(
+        &mut self,
+        key: Key,
+        change: impl FnOnce(&mut Stream) -> T,
+    ) -> Option<T> {
+        let live = self.is_live(key);
+        live.then(|| self.change(key, change)).flatten()
     }
 
-    /// Those that one side opened.
-    pub(crate) fn of(&self, ours: bool) -> impl Iterator<Item = (&Key, &Stream)> {
-        self.all.iter().filter(move |(key, _)| key.ours == ours)
+    pub(crate) fn is_live(&self, key: Key) -> bool {
+        self.get(key).is_some_and(|it| it.reset.is_none())
+    }
+
+    /// The lowest of those that we opened.
+    pub(crate) fn first(&self) -> Option<Key> {
+        let ours = Key { ours: true, n: 0 };
+        self.all.range(ours..).next().map(|(key, _)| *key)
+    }
+
+    /// Streams of the other side's that have no connection yet.
+    pub(crate) const fn half_open(&self) -> usize {
+        self.order.half_open()
     }
 
     pub(crate) fn add(&mut self, key: Key, stream: Stream) {
         self.books.opened += 1;
         self.granted += stream.inbound.granted();
+        self.insert(key, stream);
+    }
+
+    fn insert(&mut self, key: Key, mut stream: Stream) {
+        let mark = Mark::of(key, &stream);
+        stream.mark = Some(mark);
+        self.order.add(key, &mark);
         self.ours += usize::from(key.ours);
         self.all.insert(key, stream);
     }
@@ -104,38 +133,41 @@ impl Table {
     /// One that is over as it begins: the other side is told why.
     pub(crate) fn add_refused(&mut self, key: Key, mut stream: Stream, error: u16) {
         stream.end(error, true);
-        self.all.insert(key, stream);
+        self.insert(key, stream);
     }
 
     /// A stream has its connection; false if that was known, or it is over.
     pub(crate) fn accept(&mut self, key: Key) -> bool {
-        let Some(stream) = self.live(key).filter(|it| !it.accepted) else {
-            return false;
-        };
-        stream.accepted = true;
-        if !key.ours {
-            stream.opening = Word::Due;
-        }
-        if stream.inbound.is_untouched() {
-            stream.unanswered = false;
-        }
-        true
+        let accepted = self.change_live(key, |stream| {
+            if !stream.accepted {
+                if !key.ours {
+                    stream.opening = Word::Due;
+                }
+                if stream.inbound.is_untouched() {
+                    stream.unanswered = false;
+                }
+            }
+            !core::mem::replace(&mut stream.accepted, true)
+        });
+        accepted == Some(true)
     }
 
     pub(crate) fn write(&mut self, now: Instant, key: Key, octets: &[u8]) {
-        let Some(stream) = self.live(key) else {
-            return;
-        };
-        if !stream.outbound.wants(true) {
-            stream.served = now;
-        }
-        if stream.outbound.held() == 0 {
-            // What has arrived is another exchange: the next object of a page needn't wait for it.
-            (stream.attained, stream.began) = (0, now);
-        }
-        stream.unanswered = false;
-        let answers = stream.answers(now, ANSWERS);
-        stream.outbound.write(octets);
+        let written = self.change_live(key, |stream| {
+            if !stream.outbound.wants(true) {
+                stream.served = now;
+            }
+            if stream.outbound.held() == 0 {
+                // What has arrived is another exchange: the next object of a page needn't wait
+                // for it.
+                (stream.attained, stream.began) = (0, now);
+            }
+            stream.unanswered = false;
+            let answers = stream.answers(now, ANSWERS);
+            stream.outbound.write(octets);
+            answers
+        });
+        let Some(answers) = written else { return };
         if answers {
             self.filled = now;
         }
@@ -144,10 +176,8 @@ impl Table {
     }
 
     pub(crate) fn read(&mut self, key: Key, octets_max: usize) -> Vec<u8> {
-        let Some(stream) = self.all.get_mut(&key) else {
-            return Vec::new();
-        };
-        let octets = stream.inbound.read(octets_max);
+        let octets = self.change(key, |stream| stream.inbound.read(octets_max));
+        let octets = octets.unwrap_or_default();
         self.granted -= octets.len() as u64;
         self.books.delivered += octets.len() as u64;
         octets
@@ -155,10 +185,10 @@ impl Table {
 
     /// Octets came; false if they lie where none may.
     pub(crate) fn take(&mut self, key: Key, offset: u64, octets: &[u8], end: bool) -> bool {
-        let Some(stream) = self.live(key) else {
+        let fresh = self.change_live(key, |stream| stream.inbound.take(offset, octets, end));
+        let Some(fresh) = fresh else {
             return true;
         };
-        let fresh = stream.inbound.take(offset, octets, end);
         self.books.taken += fresh.unwrap_or_default();
         fresh.is_some()
     }
@@ -179,11 +209,10 @@ impl Table {
     /// Lets more of a stream come, if much may come and little does. However much others have, it
     /// is never without: nobody would ask again for who waits.
     pub(crate) fn extend(&mut self, key: Key, window: u64, octets_max: u64) {
-        let stream = self.all.get_mut(&key);
-        let Some(stream) = stream.filter(|it| it.reset.is_none()) else {
+        let Some(stream) = self.all.get(&key).filter(|it| it.reset.is_none()) else {
             return;
         };
-        let inbound = &mut stream.inbound;
+        let inbound = &stream.inbound;
         let others = self.granted - inbound.granted();
         let share = (octets_max.saturating_sub(others) / SHARE_IN).max(FIRST_CREDIT);
         let tight = share < window && share == FIRST_CREDIT;
@@ -193,43 +222,21 @@ impl Table {
             return;
         }
         self.starved += u64::from(tight);
-        inbound.limit += more;
-        inbound.credit = Word::Due;
         self.granted += more;
+        self.change(key, |stream| {
+            stream.inbound.limit += more;
+            stream.inbound.credit = Word::Due;
+        });
     }
 
-    /// The stream of a code point whose octets go next: the one that had least, before it one that
-    /// has waited too long.
+    /// The stream of a code point whose octets go next.
     pub(crate) fn next(&self, now: Instant, dscp: u8, fresh: bool, wait: Duration) -> Option<Key> {
-        let streams = self.all.iter().filter(|(_, it)| {
-            // Nobody takes octets of what he hasn't heard of.
-            let told = !it.opening.is_due();
-            it.open.dscp == dscp && told && it.outbound.wants(fresh)
-        });
-        let rank = |stream: &Stream| {
-            let starves = now.since(stream.served) >= wait;
-            // Of those that had about as little those that have just begun: a page goes before
-            // transfers that began a while ago and had not much yet.
-            let (level, epoch) = match stream.attained {
-                _ if starves => (0, 0),
-                attained @ ..SHORT_OCTETS => {
-                    let level = attained.max(LEAST_OCTETS).ilog2();
-                    (
-                        level.into(),
-                        stream.began.as_nanos() / EPOCH.as_nanos() as u64,
-                    )
-                }
-                attained => (attained, 0),
-            };
-            let attained = if starves { 0 } else { stream.attained };
-            (!starves, level, Reverse(epoch), attained, stream.served)
-        };
-        streams.min_by_key(|(_, it)| rank(it)).map(|(key, _)| *key)
+        self.order.next(now, dscp, fresh, wait)
     }
 
     /// Octets that streams have to send, new ones only with `fresh`.
-    pub(crate) fn ready(&self, fresh: bool) -> u64 {
-        self.all.values().map(|it| it.outbound.ready(fresh)).sum()
+    pub(crate) const fn ready(&self, fresh: bool) -> u64 {
+        self.order.ready(fresh)
     }
 
     /// The same of those that were asked something so short a time ago.
@@ -248,9 +255,7 @@ impl Table {
 
     /// The code points of streams that have something to say, new octets only with `fresh`.
     pub(crate) fn wanting(&self, fresh: bool) -> impl Iterator<Item = u8> {
-        let streams = self.all.values();
-        let streams = streams.filter(move |it| it.has_word() || it.outbound.wants(fresh));
-        streams.map(|it| it.open.dscp)
+        self.order.wanting(fresh)
     }
 
     /// Says what streams of a code point have to say beside octets.
@@ -261,47 +266,43 @@ impl Table {
         body: &mut Vec<u8>,
         said: &mut Vec<Said>,
     ) {
-        let streams = self.all.iter_mut().filter(|(_, it)| it.open.dscp == dscp);
-        for (key, stream) in streams {
-            while stream.has_word() && body.len() + HEADER_OCTETS_MAX + ITEM_OCTETS_MAX <= room {
-                let Some((item, what)) = stream.say_word(*key) else {
-                    break;
-                };
-                write_item(&item, body);
-                said.push(what);
-            }
+        while body.len() + HEADER_OCTETS_MAX + ITEM_OCTETS_MAX <= room {
+            let next = self.order.next_word(dscp);
+            let word = next.and_then(|key| self.change(key, |it| it.say_word(key))?);
+            let Some((item, what)) = word else {
+                return;
+            };
+            write_item(&item, body);
+            said.push(what);
         }
     }
 
     /// Something is known to the other side; the stream that has room for more by that.
     pub(crate) fn arrive(&mut self, said: Said) -> Option<Key> {
         let key = said.key();
-        let stream = self.all.get_mut(&key)?;
-        let mut ready = None;
-        match said {
-            Said::Open(_) | Said::Accept(_) => stream.opening.arrive(),
-            Said::Credit(_, limit) if limit == stream.inbound.limit => {
-                stream.inbound.credit.arrive();
+        let freed = self.change(key, |stream| {
+            match said {
+                Said::Open(_) | Said::Accept(_) => stream.opening.arrive(),
+                Said::Credit(_, limit) if limit == stream.inbound.limit => {
+                    stream.inbound.credit.arrive();
+                }
+                Said::Reset(_) => stream.resetting.arrive(),
+                Said::Data(_, piece) if stream.reset.is_none() => {
+                    return Some(stream.outbound.arrive(piece));
+                }
+                Said::Data(..) | Said::Credit(..) => {}
             }
-            Said::Reset(_) => stream.resetting.arrive(),
-            Said::Data(_, piece) if stream.reset.is_none() => {
-                let freed = stream.outbound.arrive(piece);
-                self.leaving -= freed;
-                self.books.delivered += freed;
-                ready = Some(key);
-            }
-            Said::Data(..) | Said::Credit(..) => {}
-        }
+            None
+        })?;
+        self.leaving -= freed.unwrap_or_default();
+        self.books.delivered += freed.unwrap_or_default();
         self.forget(key);
-        ready
+        freed.map(|_| key)
     }
 
     /// What is lost is to be said again.
     pub(crate) fn lose(&mut self, said: Said) {
-        let Some(stream) = self.all.get_mut(&said.key()) else {
-            return;
-        };
-        match said {
+        self.change(said.key(), |stream| match said {
             Said::Open(_) | Said::Accept(_) => stream.opening.lose(),
             Said::Credit(_, limit) if limit == stream.inbound.limit => {
                 stream.inbound.credit.lose();
@@ -309,26 +310,29 @@ impl Table {
             Said::Reset(_) => stream.resetting.lose(),
             Said::Data(_, piece) if stream.reset.is_none() => stream.outbound.lose(piece),
             Said::Data(..) | Said::Credit(..) => {}
-        }
+        });
     }
 
     /// Ends a stream; false if it had ended.
     pub(crate) fn end(&mut self, key: Key, error: u16, cause: ResetCause, tell: bool) -> bool {
-        let Some(stream) = self.all.get_mut(&key) else {
+        let Some(stream) = self.all.get(&key) else {
             return false;
         };
-        if stream.reset.is_some() {
-            // Both ended it: nobody waits to be told.
-            if !tell {
+        let live = stream.reset.is_none();
+        if live {
+            self.books.reset(cause, stream.held());
+            self.granted -= stream.inbound.granted();
+            self.leaving -= stream.outbound.held();
+        }
+        self.change(key, |stream| {
+            if live {
+                stream.end(error, tell);
+            } else if !tell {
+                // Both ended it: nobody waits to be told.
                 stream.resetting = Word::Known;
             }
-            return false;
-        }
-        self.books.reset(cause, stream.held());
-        self.granted -= stream.inbound.granted();
-        self.leaving -= stream.outbound.held();
-        stream.end(error, tell);
-        true
+        });
+        live
     }
 
     /// Forgets a stream of which nothing is left.
@@ -340,7 +344,9 @@ impl Table {
             self.books.ended += 1;
             self.granted -= stream.inbound.granted();
         }
-        self.all.remove(&key);
+        if let Some(mark) = self.all.remove(&key).and_then(|it| it.mark) {
+            self.order.remove(key, &mark);
+        }
         self.ours -= usize::from(key.ours);
     }
 
@@ -349,7 +355,7 @@ impl Table {
         let held = self.all.values().map(Stream::held).sum();
         let open = self.all.values().filter(|it| it.reset.is_none());
         let granted: u64 = open.clone().map(|it| it.inbound.granted()).sum();
-        let ours = self.of(true).count();
+        let ours = self.all.keys().filter(|it| it.ours).count();
         assert_eq!(ours, self.ours, "streams aren't as many as were opened");
         let leaving: u64 = open.clone().map(|it| it.outbound.held()).sum();
         let books = &self.books;
@@ -357,5 +363,6 @@ impl Table {
         assert!(right, "octets are lost, or twice: {books:?}, {held} held");
         assert_eq!(granted, self.granted, "credit isn't what was given");
         assert_eq!(leaving, self.leaving, "what goes isn't what was written");
+        self.order.check(self.all.iter());
     }
 }

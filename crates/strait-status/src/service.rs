@@ -81,6 +81,13 @@ described! {
             => counter("proxy_refused").by("cause", &[]).head("refused");
         /// Clients who passed as without the proxy, as their partner was silent
         passed: u64 = stats.passed => counter("proxy_passed").head("passed");
+        /// Octets of hosts here that were taken for partners
+        octets: u64 = stats.octets => counter("proxy_octets").head("octets");
+        /// Octets of streams for these, compressed where that is less
+        octets_line: u64 = stats.octets_line
+            => counter("proxy_octets_line").head("compressed");
+        /// Clients who asked by SOCKS or HTTP CONNECT
+        explicit: u64 = stats.explicit => counter("proxy_explicit");
         /// Clients who were connected before their server's answer, as that took too long
         early: u64 = stats.early => counter("proxy_early");
         /// Streams not opened, as there were as many as there may be

@@ -11,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+#[path = "proxy_honest/explicit.rs"]
+mod explicit;
 #[path = "proxy_honest/kills.rs"]
 mod kills;
 
@@ -38,6 +40,30 @@ table inet faults {
 }
 END
 sysctl -qw net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0";
+
+/// A firewall of the first gateway's, which knows connections; the other one has none.
+const FIREWALL: &str = "nft -f - <<'END'
+table inet firewall {
+    chain in {
+        type filter hook input priority 0; policy drop;
+        meta mark 7480 accept
+        iifname \"lo\" accept
+        ct state established,related accept
+        meta l4proto { icmp, icmpv6 } accept
+        udp dport 7000 accept
+        tcp dport 1080 accept
+    }
+    chain forward {
+        type filter hook forward priority 0; policy drop;
+        ct state established,related accept
+        iifname \"lan\" accept
+    }
+    chain out {
+        type filter hook output priority 0; policy accept;
+        ct state invalid drop
+    }
+}
+END";
 
 /// UDP to the port of HTTPS, as a browser begins with it.
 const QUIC: &str = "import socket, sys
@@ -134,7 +160,9 @@ fn node(folder: &Path, own: u8) -> String {
          [status]\nsocket = \"{}/{own}.sock\"\n\
          [[port]]\nname = \"p\"\nkind = \"udp\"\nrate = \"1 Mbit/s\"\nlocal = \"0.0.0.0:7000\"\n\
          [[port.neighbours]]\nname = \"g{other}\"\naddress = \"10.8.0.{other}:7000\"\n\
-         [proxy]\nallow = [\"10.{own}.0.0/24\", \"fd00:{own}::/64\"]\n[[proxy.partner]]\n\
+         [dns]\nresolvers = [\"10.{own}.0.2:53\"]\n\
+         [[dns.partner]]\naddress = \"10.9.0.{other}\"\n\
+         [proxy]\nexplicit = [\"127.0.0.1:1080\", \"10.{own}.0.1:1080\"]\nallow = [\"10.{own}.0.0/24\", \"fd00:{own}::/64\"]\n[[proxy.partner]]\n\
          address = \"10.9.0.{other}\"\nprefixes = [\"10.{other}.0.0/24\", \"fd00:{other}::/64\"]\n",
         folder.display()
     )
@@ -175,6 +203,7 @@ impl World {
                 "ip route add default via 10.{net}.0.1; ip route add default via fd00:{net}::1"
             ));
         }
+        a.run(FIREWALL);
         let gateways = [(a, 1), (b, 2)].map(|(host, own)| {
             host.run("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
             let file = folder.path().join(format!("{own}.toml"));

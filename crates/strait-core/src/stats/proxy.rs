@@ -65,11 +65,15 @@ pub enum ProxyRefusal {
     Gone,
     /// It speaks QUIC, and there is TCP: each datagram counts.
     Quic,
+    /// A program that asks by SOCKS or HTTP said nothing that is done here, or took too long.
+    Handshake,
+    /// Its partner is silent, and it can't go on without the proxy.
+    Silent,
 }
 
 impl ProxyRefusal {
     /// All, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::NoPartner,
         Self::NotAllowed,
         Self::WrongSource,
@@ -77,6 +81,8 @@ impl ProxyRefusal {
         Self::Server,
         Self::Gone,
         Self::Quic,
+        Self::Handshake,
+        Self::Silent,
     ];
 
     /// The word in status and metrics.
@@ -89,6 +95,8 @@ impl ProxyRefusal {
             Self::Server => "server",
             Self::Gone => "gone",
             Self::Quic => "quic",
+            Self::Handshake => "handshake",
+            Self::Silent => "silent",
         }
     }
 }
@@ -104,6 +112,12 @@ pub struct ProxyStats {
     pub partners_known: u64,
     /// Clients who passed as without the proxy, as their partner was silent.
     pub passed: u64,
+    /// Octets of hosts here for partners, and what went for them, compressed where that is less.
+    pub octets: u64,
+    /// The latter.
+    pub octets_line: u64,
+    /// Clients who asked by SOCKS or HTTP CONNECT, and said for whom.
+    pub explicit: u64,
     /// Clients who were connected early, as their server's answer took too long.
     pub early: u64,
     refusals: [u64; ProxyRefusal::ALL.len()],
@@ -113,6 +127,11 @@ impl ProxyStats {
     /// Counts a client that has no connection.
     pub const fn refuse(&mut self, why: ProxyRefusal) {
         self.refusals[why as usize] += 1;
+    }
+
+    /// Counts programs that asked for nothing that is done here, so many so far.
+    pub const fn count_failed_handshakes(&mut self, failed: u64) {
+        self.refusals[ProxyRefusal::Handshake as usize] = failed;
     }
 
     /// Clients that have none for this reason.

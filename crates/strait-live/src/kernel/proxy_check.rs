@@ -156,6 +156,19 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
             );
         }
     }
+    for address in &proxy.explicit {
+        let ports = &host.listening[usize::from(address.is_ipv6())];
+        if host.status.is_some() && !ports.contains(&address.port()) {
+            let message = format!("nobody listens at {address}, where programs ask");
+            let remedy = "see the gateway's log: the address isn't there, or is another program's";
+            lack("listener", message, remedy);
+        }
+    }
+    if !proxy.explicit.is_empty() && config.dns().is_none() {
+        let message = "programs that ask for names hear that there are none";
+        let remedy = "add [dns] with a [[dns.partner]], here and there, with `resolvers` there";
+        lack("names", message.into(), remedy);
+    }
     for interface in &host.marked {
         let message = format!("{interface} judges ways back by marks: it drops what is brought");
         let remedy = format!("sysctl -w net.ipv4.conf.{interface}.src_valid_mark=0");
@@ -352,6 +365,20 @@ mod tests {
             let right = lacks.len() == count && lacks.iter().all(|it| it.what == what);
             assert!(right, "{at}: {lacks:?}");
         }
+    }
+
+    #[test]
+    fn what_programs_need_that_ask_is_told() {
+        let (mut config, mut host) = (config(), right());
+        let proxy = config.proxy.as_mut().unwrap();
+        proxy.explicit = vec!["127.0.0.1:1080".parse().unwrap()];
+        let words = |config: &NodeConfig, host: &Host| -> Vec<&str> {
+            let lacks = judge(config, config.proxy().unwrap(), host).into_iter();
+            lacks.map(|it| it.what).collect()
+        };
+        assert_eq!(words(&config, &host), ["listener", "names"]);
+        host.listening[0].push(1080);
+        assert_eq!(words(&config, &host), ["names"]);
     }
 
     #[test]

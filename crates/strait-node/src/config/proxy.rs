@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
@@ -23,6 +23,9 @@ pub struct ProxyConfig {
     /// The UDP port of sessions, and the TCP port that the host's rules bring clients to.
     #[serde(default = "ProxyConfig::default_port")]
     pub port: u16,
+    /// Where programs here ask for connections by SOCKS5 or HTTP CONNECT; nowhere if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub explicit: Vec<SocketAddr>,
     /// What clients hear, and when.
     #[serde(default)]
     pub connect: ProxyConnect,
@@ -33,6 +36,9 @@ pub struct ProxyConfig {
     /// Line time of which a stream may have octets waiting; 2 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Time>,
+    /// Whether octets of streams are compressed on the line, where that makes them fewer.
+    #[serde(default = "super::yes")]
+    pub compress: bool,
     /// Octets of all streams that may wait here, half of it for each direction.
     #[serde(default = "ProxyConfig::default_memory")]
     pub memory: Octets,
@@ -90,6 +96,8 @@ impl ProxyConfig {
     pub const PARTNERS_MAX: usize = 64;
     /// Prefixes of a partner, and that are allowed.
     pub const PREFIXES_MAX: usize = 256;
+    /// Addresses where programs ask.
+    pub const EXPLICIT_MAX: usize = 16;
     const HOLD_MAX: Duration = Duration::from_secs(3600);
 
     const MEMORY: core::ops::RangeInclusive<u64> = 1 << 20..=1 << 36;
@@ -138,6 +146,14 @@ impl ProxyConfig {
         if self.early_after.is_some() && self.connect == ProxyConnect::Early {
             let message = "is for connect = \"honest\": remove it";
             return Err(invalid("[proxy] early_after", message));
+        }
+        let nobody = |ip: IpAddr| ip.is_unspecified() || ip.is_multicast();
+        let mut explicit = self.explicit.iter();
+        if explicit.any(|it| it.port() == 0 || nobody(it.ip()))
+            || self.explicit.len() > Self::EXPLICIT_MAX
+        {
+            let message = "takes 16 addresses of this host at most, each with a port";
+            return Err(invalid("[proxy] explicit", message));
         }
         if self.partners.is_empty() {
             let message = "needs a [[proxy.partner]] with `address` and `prefixes`";
@@ -202,8 +218,9 @@ mod tests {
     fn a_proxy_has_partners_that_are_somebody_else() {
         let right = partner("10.9.0.2", "\"10.2.0.0/24\"");
         let all = "connect = \"early\"\nhold = \"1 h\"\nsource = \"gateway\"\nport = 99\n\
-                   refuse_quic = false\nmemory = \"1 MiB\"\nstreams = 16384\n\
-                   allow = [\"10.1.0.0/24\", \"fd00::/8\"]";
+                   refuse_quic = false\ncompress = false\nmemory = \"1 MiB\"\nstreams = 16384\n\
+                   allow = [\"10.1.0.0/24\", \"fd00::/8\"]\n\
+                   explicit = [\"127.0.0.1:1080\", \"[::1]:1080\"]";
         let everybody = partner("10.9.0.2", "\"0.0.0.0/0\"");
         let later = format!("early_after = \"8 s\"\n{right}");
         for right in [right.clone(), everybody, later, format!("{all}\n{right}")] {
@@ -223,6 +240,14 @@ mod tests {
             ),
             (format!("streams = 0\n{right}"), "[proxy] streams: must"),
             (format!("streams = 16385\n{right}"), "[proxy] streams: must"),
+            (
+                format!("explicit = [\"0.0.0.0:1080\"]\n{right}"),
+                "[proxy] explicit: takes",
+            ),
+            (
+                format!("explicit = [\"127.0.0.1:0\"]\n{right}"),
+                "[proxy] explicit: takes",
+            ),
             (format!("{right}\n{right}"), "another partner's"),
             (partner("10.9.0.1", "\"10.2.0.0/24\""), "own"),
             (partner("127.0.0.1", "\"10.2.0.0/24\""), "no gateway's"),

@@ -76,8 +76,9 @@ pub(super) struct Proxied {
 impl Proxied {
     pub(super) fn new(owner: Owner, proxy: &ProxyConfig, config: &NodeConfig, seed: u64) -> Self {
         let own = config.host.own().collect();
+        let explicit = &proxy.explicit;
         let mut proxy = Proxy::new(owner, proxy, own, seed);
-        proxy.listen(&config.proxied());
+        proxy.listen(&config.proxied(), explicit);
         Self {
             proxy,
             carriages: config.ports.iter().map(Carriage::of).collect(),
@@ -146,6 +147,22 @@ impl Proxied {
             };
             self.proxy.hear_stream(now, *id, *event, gateway);
         }
+    }
+
+    /// Whether programs have asked for connections by a listener of the proxy's.
+    pub(super) fn has_wishes(&self) -> bool {
+        self.proxy.has_wishes()
+    }
+
+    /// Asks partners for these. `place_of` says where a name is.
+    pub(super) fn grant_wishes(
+        &mut self,
+        now: Instant,
+        around: &Around<'_>,
+        place_of: impl FnMut(IpAddr, &str) -> Option<(IpAddr, Option<IpAddr>)>,
+    ) {
+        let is_near = |address| around.is_near(address);
+        self.proxy.grant_wishes(now, is_near, place_of);
     }
 
     /// Whether partners' clients wait to be connected.

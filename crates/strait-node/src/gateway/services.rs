@@ -242,6 +242,12 @@ impl Services {
 
     /// Has them do what is due, and tells of them.
     pub(super) fn settle(&mut self, now: Instant, mut around: Around<'_>) {
+        let wishing = self.proxy.as_mut().filter(|it| it.has_wishes());
+        if let Some(proxy) = wishing {
+            let mut dns = self.dns.as_mut();
+            let place_of = |by, name: &str| dns.as_mut()?.place_of(now, by, name);
+            proxy.grant_wishes(now, &around, place_of);
+        }
         if let Some(dns) = &mut self.dns {
             dns.settle(now, &mut around);
         }

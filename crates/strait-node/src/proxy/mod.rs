@@ -5,11 +5,17 @@
 //! connection there, and then that. **Early**: it is connected at once, and reset if that was
 //! wrong. An honest connection may become early if it takes too long.
 //!
+//! **By name**: programs may ask by SOCKS5 or HTTP CONNECT, too. To servers these are programs of
+//! the far gateway's.
+//!
 //! **Silent** partners swallow nobody: clients whose partner hasn't spoken yet, or is lost, pass as
 //! without the proxy.
 //!
 //! **Credit** couples the ways: a client isn't read from while much of what it sent waits for the
 //! link, and the link doesn't carry what a server hasn't taken.
+//!
+//! **Compression**: on slow lines what gets shorter by that is compressed, each direction of each
+//! stream with all that it had before.
 //!
 //! **Who may**: partners are those that the node file names. A partner speaks for the clients that
 //! are behind it, and connects them to where the file allows.
@@ -25,14 +31,19 @@ use strait_core::node::{
 use strait_core::stats::{ProxyRefusal, ProxyStats, SessionStats};
 use strait_core::{Duration, Effect, Instant};
 use strait_dns::Meant;
+use strait_proxy::handshake::{Speech, Target, granted};
 use strait_proxy::{Ends, Event, Key, Open};
 use strait_wire::ip::Unreachable;
 
 use crate::config::{ProxyConfig, ProxyConnect, ProxySource};
 use crate::route::Prefix;
 
+mod explicit;
+mod packing;
 mod partner;
 
+use self::explicit::{Asking, Explicit};
+use self::packing::{Directions, Packing, READ_OCTETS};
 pub(crate) use self::partner::{ClassView, LinkView};
 use self::partner::{Limits, Partner};
 
@@ -43,13 +54,22 @@ const ANSWER: Duration = Duration::from_secs(120);
 /// The hold is the session's.
 const INBOUND_OCTETS: u32 = 6144;
 
+/// What is sent on a stream at a time.
+const SEND_OCTETS: u64 = 16 * 1024;
 /// Credit that is worth giving. Little by little would be an answer to each packet.
 const CREDIT_OCTETS_MIN: u64 = 512;
+/// The same where octets are compressed, and what part of them is left then.
+const CREDIT_PACKED_MIN: u64 = 4096;
+const PACKED_TO: u64 = 3;
 /// Credit that a connection has at a time: one that is idle keeps so little from others.
 const CREDIT_OCTETS_MAX: u64 = 16 * 1024;
 
+/// Numbers of listeners where programs ask, from here on; those before are for whom rules bring.
+const EXPLICIT: u32 = 16;
 /// Errors of Linux.
+const TRY_AGAIN: u16 = 11;
 const PERMISSION_DENIED: u16 = 13;
+const PROTOCOL: u16 = 71;
 const CONNECTION_ABORTED: u16 = 103;
 const NO_BUFFERS: u16 = 105;
 const TIMED_OUT: u16 = 110;
@@ -74,6 +94,8 @@ struct Local {
     partner: usize,
     key: Key,
     phase: Phase,
+    /// How it hears of its connection, if it has asked by a listener of ours.
+    explicit: Option<Speech>,
     /// When a client that waits for an answer is connected without one.
     early_at: Option<Instant>,
     /// Octets that it takes, and that it may give.
@@ -82,6 +104,7 @@ struct Local {
     /// Ends of both directions: what we said, and what it did.
     said_end: bool,
     heard_end: bool,
+    directions: Directions,
 }
 
 /// A connection that a partner's client wants.
@@ -115,6 +138,8 @@ pub(crate) struct Proxy {
     allow: Vec<Prefix>,
     own: Vec<IpAddr>,
     partners: Vec<Partner>,
+    explicit: Explicit,
+    packing: Packing,
     locals: BTreeMap<StreamId, Local>,
     ids: BTreeMap<(usize, Key), StreamId>,
     /// Partners' clients that aren't connected yet.
@@ -132,6 +157,8 @@ impl Proxy {
     pub(crate) fn new(owner: Owner, config: &ProxyConfig, own: Vec<IpAddr>, seed: u64) -> Self {
         let mut tokens = Chance::new(seed, "proxy.tokens");
         let limits = Limits::of(config);
+        let explicit = config.explicit.iter().map(SocketAddr::ip);
+        let own = own.into_iter().chain(explicit).collect();
         let partners = config.partners.iter();
         let partners = partners.map(|it| Partner::new(it, limits, tokens.draw() as u32));
         Self {
@@ -146,6 +173,8 @@ impl Proxy {
             allow: config.allow.clone(),
             partners: partners.collect(),
             own,
+            explicit: Explicit::default(),
+            packing: Packing::new(config.compress, config.partners.len()),
             locals: BTreeMap::new(),
             ids: BTreeMap::new(),
             asked: VecDeque::new(),
@@ -156,8 +185,17 @@ impl Proxy {
         }
     }
 
-    /// Declares a listener for each family of what the host's rules bring.
-    pub(crate) fn listen(&mut self, brought: &[Prefix]) {
+    /// Declares a listener for each family of what the host's rules bring, and those where programs
+    /// ask.
+    pub(crate) fn listen(&mut self, brought: &[Prefix], explicit: &[SocketAddr]) {
+        for (n, address) in (EXPLICIT..).zip(explicit) {
+            let listen = Listen {
+                streams_max: self.streams_max,
+                held: held(),
+                ..Listen::at(*address)
+            };
+            self.declare(n, listen);
+        }
         let families: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         for (n, any) in (0..).zip(families) {
             let of_family = |it: &Prefix| it.address.is_ipv4() == any.is_ipv4();
@@ -171,11 +209,15 @@ impl Proxy {
                 asks: Some(ANSWER),
                 ..Listen::at(SocketAddr::new(any, self.port))
             };
-            let owner = self.owner;
-            let id = SocketId { owner, n };
-            let op = SocketOp::Listen(listen);
-            self.effects.push_back(Effect::Socket { id, op });
+            self.declare(n, listen);
         }
+    }
+
+    fn declare(&mut self, n: u32, listen: Listen) {
+        let owner = self.owner;
+        let id = SocketId { owner, n };
+        let op = SocketOp::Listen(listen);
+        self.effects.push_back(Effect::Socket { id, op });
     }
 
     /// The UDP port of sessions.
@@ -187,6 +229,8 @@ impl Proxy {
         let mut sessions = SessionStats::default();
         let mut stats = self.stats;
         stats.octets_max = self.octets_max;
+        (stats.octets, stats.octets_line) = (self.packing.octets, self.packing.octets_line);
+        stats.count_failed_handshakes(self.explicit.failed);
         for partner in &self.partners {
             sessions.add(&partner.session.stats());
             stats.partners_known += u64::from(partner.session.is_there());
@@ -200,6 +244,8 @@ impl Proxy {
     }
 
     pub(crate) fn check(&self) {
+        self.explicit.check();
+        self.packing.check();
         self.partners.iter().for_each(|it| it.session.check());
         let known = self.locals.iter();
         let known = known.filter(|(id, it)| self.ids.get(&(it.partner, it.key)) == Some(id));
@@ -214,6 +260,104 @@ impl Proxy {
             self.early.len(),
             "nobody waits for this moment"
         );
+    }
+
+    /// Something happened to a program's stream that hasn't asked yet; false if it isn't one.
+    fn hear_explicit(&mut self, now: Instant, id: StreamId, event: StreamEvent<'_>) -> bool {
+        match event {
+            StreamEvent::Opened {
+                listener: Some(listener),
+                src,
+                dscp,
+                ..
+            } if listener.n >= EXPLICIT => self.explicit.begin(now, id, src.ip(), dscp),
+            _ if self.explicit.has(id) => self.explicit.hear(id, event),
+            _ => return false,
+        }
+        self.operate_explicit();
+        true
+    }
+
+    fn operate_explicit(&mut self) {
+        while let Some((id, op)) = self.explicit.poll_op() {
+            self.operate(id, op);
+        }
+    }
+
+    /// Whether programs have asked for connections.
+    pub(crate) fn has_wishes(&self) -> bool {
+        self.explicit.is_asked()
+    }
+
+    /// Asks partners for what programs want. `is_near` says what lies at the gateway's hosts, and
+    /// `place_of` where a name is.
+    pub(crate) fn grant_wishes(
+        &mut self,
+        now: Instant,
+        is_near: impl Fn(IpAddr) -> bool,
+        mut place_of: impl FnMut(IpAddr, &str) -> Option<(IpAddr, Option<IpAddr>)>,
+    ) {
+        while let Some((id, asking)) = self.explicit.next() {
+            self.stats.explicit += 1;
+            let from = asking.from;
+            let may = from.is_loopback() || self.own.contains(&from) || is_near(from);
+            let server = match &asking.target {
+                _ if !may => Err((ProxyRefusal::NotAllowed, PERMISSION_DENIED)),
+                Target::Address(server) => Ok((*server, None)),
+                Target::Name(name, port) => place_of(from, name)
+                    .map(|(address, gateway)| (SocketAddr::new(address, *port), gateway))
+                    .ok_or((ProxyRefusal::Server, HOST_UNREACHABLE)),
+            };
+            let speech = asking.speech;
+            let begun = server.and_then(|(server, gateway)| {
+                self.begin_explicit(now, id, server, gateway, &asking)
+            });
+            if let Err((why, error)) = begun {
+                self.stats.refuse(why);
+                self.explicit.refuse(now, id, speech, error);
+            }
+        }
+        self.operate_explicit();
+    }
+
+    fn begin_explicit(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        server: SocketAddr,
+        gateway: Option<IpAddr>,
+        asking: &Asking,
+    ) -> Result<(), (ProxyRefusal, u16)> {
+        let partner = self.partner_at(server.ip(), gateway);
+        let partner = partner.ok_or((ProxyRefusal::NoPartner, PERMISSION_DENIED))?;
+        let session = &mut self.partners[partner].session;
+        if !session.is_there() {
+            return Err((ProxyRefusal::Silent, HOST_UNREACHABLE));
+        }
+        // It comes from the far gateway's own address.
+        let nobody: IpAddr = match server {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let client = SocketAddr::new(nobody, 0);
+        let ends = Ends { client, server };
+        let dscp = asking.dscp;
+        let key = session.open(now, Open { ends, dscp });
+        let key = key.map_err(|_| (ProxyRefusal::Full, TRY_AGAIN))?;
+        self.add(id, partner, key, Phase::Asked);
+        if let Some(local) = self.locals.get_mut(&id) {
+            local.explicit = Some(asking.speech);
+            (local.writable, local.credited) = (asking.writable, asking.credited);
+        }
+        self.carry(now, id, &asking.rest);
+        if asking.ended {
+            self.hear_stream(now, id, StreamEvent::Fin, None);
+        }
+        match self.connect {
+            ProxyConnect::Early => self.let_in(id),
+            ProxyConnect::Honest => self.let_in_after(now, id),
+        }
+        Ok(())
     }
 
     /// Something happened to a connection of a host here.
@@ -232,6 +376,9 @@ impl Proxy {
             };
             return self.ask(now, id, Open { ends, dscp }, gateway);
         }
+        if self.hear_explicit(now, id, event) {
+            return;
+        }
         let Some(local) = self.locals.get_mut(&id) else {
             if let StreamEvent::Opened { .. } = event {
                 self.operate(id, StreamOp::Reset(i32::from(CONNECTION_ABORTED)));
@@ -249,11 +396,12 @@ impl Proxy {
             }
             StreamEvent::Data(octets) => {
                 local.credited = local.credited.saturating_sub(octets.len() as u64);
-                session.write(now, key, octets);
+                self.carry(now, id, octets);
             }
             StreamEvent::Writable(octets) => local.writable += u64::from(octets),
             StreamEvent::Fin => {
                 local.heard_end = true;
+                self.packing.end(&mut local.directions);
                 session.finish(key);
             }
             StreamEvent::Reset(error) => {
@@ -269,6 +417,16 @@ impl Proxy {
             StreamEvent::Asked { .. } | StreamEvent::Secured { .. } => {}
         }
         self.advance(id);
+    }
+
+    /// Gives octets of a host here to the session.
+    fn carry(&mut self, now: Instant, id: StreamId, octets: &[u8]) {
+        if let Some(local) = self.locals.get_mut(&id) {
+            let partner = &mut self.partners[local.partner];
+            let pays = partner.is_slow();
+            let packed = self.packing.pack(&mut local.directions, pays, octets);
+            partner.session.write(now, local.key, &packed);
+        }
     }
 
     /// A client wants a connection. If its address stands for a name, it has that at once: who took
@@ -290,7 +448,14 @@ impl Proxy {
         self.add(id, partner, key, phase);
         if early {
             self.operate(id, StreamOp::Accept);
-        } else if let Some(after) = self.early_after
+        } else {
+            self.let_in_after(now, id);
+        }
+    }
+
+    /// Has a client connected without an answer, if that takes longer than it may.
+    fn let_in_after(&mut self, now: Instant, id: StreamId) {
+        if let Some(after) = self.early_after
             && let Some(local) = self.locals.get_mut(&id)
         {
             let at = now + after;
@@ -382,11 +547,11 @@ impl Proxy {
                 }
                 Event::Reset(key, error) => {
                     self.asked.retain(|it| !it.is(partner, key));
-                    self.end(partner, key, error);
+                    self.end(now, partner, key, error);
                 }
                 Event::Lost(key) => {
                     self.asked.retain(|it| !it.is(partner, key));
-                    self.lose(partner, key);
+                    self.lose(now, partner, key);
                 }
             }
         }
@@ -430,8 +595,12 @@ impl Proxy {
         let Open { ends, dscp } = open;
         let (client, server) = (ends.client.ip(), ends.server.ip());
         let allowed = self.allow.iter().any(|it| it.contains(server)) && is_near(server);
+        // The partner's own programs come from an address of ours.
+        let own = client.is_unspecified() && ends.client.port() == 0;
         let why = if self.own.contains(&server) || is_nobodys(server) || !allowed {
             Some(ProxyRefusal::NotAllowed)
+        } else if own {
+            None
         } else if self.partner_of(client) != Some(partner) || is_nobodys(client) {
             Some(ProxyRefusal::WrongSource)
         } else {
@@ -449,7 +618,7 @@ impl Proxy {
         self.next += 1;
         self.add(id, partner, key, Phase::Connecting);
         let op = StreamOp::Connect {
-            src: (self.source == ProxySource::Client).then_some(ends.client),
+            src: (self.source == ProxySource::Client && !own).then_some(ends.client),
             dst: ends.server,
             dscp,
             held: held(),
@@ -470,12 +639,19 @@ impl Proxy {
         let Some(local) = waiting.filter(|it| it.phase == Phase::Asked) else {
             return;
         };
+        let answer = local.explicit.map(granted);
         local.phase = Phase::Accepted;
         let early = local.early_at.take();
         early.into_iter().for_each(|at| {
             self.early.remove(&(at, id));
         });
-        self.operate(id, StreamOp::Accept);
+        let Some(answer) = answer else {
+            return self.operate(id, StreamOp::Accept);
+        };
+        local.phase = Phase::Open;
+        local.writable = local.writable.saturating_sub(answer.len() as u64);
+        self.operate(id, StreamOp::Send(answer));
+        self.advance(id);
     }
 
     /// Connects clients that have waited long enough for an answer.
@@ -487,24 +663,37 @@ impl Proxy {
     }
 
     /// The far side ended a stream.
-    fn end(&mut self, partner: usize, key: Key, error: u16) {
+    fn end(&mut self, now: Instant, partner: usize, key: Key, error: u16) {
         let Some(id) = self.ids.get(&(partner, key)).copied() else {
             return;
         };
         let phase = self.locals.get(&id).map(|it| it.phase);
         match phase {
+            Some(Phase::Asked) if self.refuse_explicit(now, id, error) => {}
             Some(Phase::Asked) => self.refuse(id, ProxyRefusal::Server, as_refusal(error)),
             _ => self.operate(id, StreamOp::Reset(i32::from(error))),
         }
         self.forget(id);
     }
 
+    /// Tells a program that asked by a listener of ours that its connection came to nothing.
+    fn refuse_explicit(&mut self, now: Instant, id: StreamId, error: u16) -> bool {
+        let Some(speech) = self.locals.get(&id).and_then(|it| it.explicit) else {
+            return false;
+        };
+        self.stats.refuse(ProxyRefusal::Server);
+        self.explicit.refuse(now, id, speech, error);
+        self.operate_explicit();
+        true
+    }
+
     /// The far side is silent, and hadn't accepted a stream.
-    fn lose(&mut self, partner: usize, key: Key) {
+    fn lose(&mut self, now: Instant, partner: usize, key: Key) {
         let Some(id) = self.ids.get(&(partner, key)).copied() else {
             return;
         };
         match self.locals.get(&id).map(|it| it.phase) {
+            Some(Phase::Asked) if self.refuse_explicit(now, id, TIMED_OUT) => {}
             Some(Phase::Asked) => self.pass(id),
             _ => self.operate(id, StreamOp::Reset(i32::from(TIMED_OUT))),
         }
@@ -521,22 +710,49 @@ impl Proxy {
         }
         let session = &mut self.partners[local.partner].session;
         let stream = |op| Effect::Stream { id, op };
+        let mut whole = true;
         while local.writable > 0 {
-            let most = usize::try_from(local.writable).unwrap_or(usize::MAX);
-            let octets = session.read(local.key, most);
+            let most = local.writable.min(SEND_OCTETS) as usize;
+            let octets = self
+                .packing
+                .unpack(&mut local.directions, local.partner, most);
+            let Ok(octets) = octets else {
+                whole = false;
+                break;
+            };
+            if !octets.is_empty() {
+                local.writable -= octets.len() as u64;
+                self.effects.push_back(stream(StreamOp::Send(octets)));
+                continue;
+            }
+            let octets = session.read(local.key, READ_OCTETS);
             if octets.is_empty() {
                 break;
             }
-            local.writable -= octets.len() as u64;
-            self.effects.push_back(stream(StreamOp::Send(octets)));
+            local.directions.feed(&octets);
         }
-        if !local.said_end && session.at_end(local.key) {
+        if !local.said_end && local.directions.is_read() && session.at_end(local.key) {
             local.said_end = true;
-            self.effects.push_back(stream(StreamOp::Fin));
+            whole &= local.directions.is_whole();
+            if whole {
+                self.effects.push_back(stream(StreamOp::Fin));
+            }
         }
-        let room = session.room(local.key).min(CREDIT_OCTETS_MAX);
-        let more = room.saturating_sub(local.credited);
-        if !local.heard_end && (local.credited == 0 || more >= CREDIT_OCTETS_MIN) {
+        if !whole {
+            // The partner isn't what it agreed to be.
+            session.reset(local.key, PROTOCOL);
+            self.effects
+                .push_back(stream(StreamOp::Reset(i32::from(PROTOCOL))));
+            return self.forget(id);
+        }
+        let room = session.room(local.key);
+        let (room, least) = match local.directions.is_packed() {
+            // It gets about so much shorter, and the more comes at a time the shorter.
+            true => (room.saturating_mul(PACKED_TO), CREDIT_PACKED_MIN),
+            false => (room, CREDIT_OCTETS_MIN),
+        };
+        let more = room.min(CREDIT_OCTETS_MAX).saturating_sub(local.credited);
+        if !local.heard_end && (local.credited == 0 || more >= least) {
             let more = u32::try_from(more).unwrap_or(u32::MAX);
             if more > 0 {
                 local.credited += u64::from(more);
@@ -553,11 +769,13 @@ impl Proxy {
             partner,
             key,
             phase,
+            explicit: None,
             early_at: None,
             writable: 0,
             credited: 0,
             said_end: false,
             heard_end: false,
+            directions: Directions::default(),
         };
         self.ids.insert((partner, key), id);
         self.locals.insert(id, local);
@@ -570,6 +788,7 @@ impl Proxy {
             early.iter().for_each(|it| {
                 self.early.remove(it);
             });
+            self.packing.forget(local.directions, local.partner);
         }
     }
 
@@ -585,6 +804,8 @@ impl Proxy {
     /// Has a session take note of the time.
     pub(crate) fn tend(&mut self, now: Instant, partner: usize) {
         self.let_in_early(now);
+        self.explicit.tend(now);
+        self.operate_explicit();
         self.partners[partner].tend(now);
         self.follow(now, partner);
     }
@@ -622,7 +843,8 @@ impl Proxy {
         let partners = self.partners.iter().filter_map(Partner::wake);
         let early = self.early.first().map(|(at, _)| *at);
         let asked = self.asked.iter().map(|it| it.until);
-        partners.chain(early).chain(asked).min()
+        let explicit = self.explicit.wake();
+        partners.chain(early).chain(asked).chain(explicit).min()
     }
 }
 

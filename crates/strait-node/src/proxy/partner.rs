@@ -62,6 +62,8 @@ const HEADERS_OCTETS: u64 = 48;
 /// with the next one.
 const WAIT: Duration = Duration::from_secs(30);
 const WAIT_TURN: Duration = Duration::from_secs(45);
+/// On faster lines octets aren't compressed: they cost more here than there.
+const PACKED_BIT_S: u64 = 10_000_000;
 /// The largest datagram.
 const DATAGRAM_OCTETS_MAX: usize = 1472;
 
@@ -253,6 +255,11 @@ impl Partner {
             next: BTreeMap::new(),
             seen: Instant::ZERO,
         }
+    }
+
+    /// Whether its line is so slow that compression pays.
+    pub(super) fn is_slow(&self) -> bool {
+        self.link.is_none_or(|it| it.bit_s <= PACKED_BIT_S)
     }
 
     /// The length of its longest prefix for an address, if that is near it.

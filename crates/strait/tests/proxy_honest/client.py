@@ -1,9 +1,16 @@
-"""What clients see of servers that fail: a JSON object of outcomes by name."""
+"""What clients see of servers that fail: a JSON object of outcomes by name.
+
+Python and curl; wget where it is installed; with the argument `browser` Chromium, too.
+"""
 
 import errno
 import json
+import re
+import shutil
 import socket
 import subprocess
+import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 FOUR, SIX = "10.2.0.2", "fd00:2::2"
@@ -69,6 +76,26 @@ def curl(url, *more):
     return [done.returncode, done.stdout]
 
 
+def wget(url):
+    limits = [f"--connect-timeout={PATIENCE_S}", "--read-timeout=3", "-t", "1"]
+    command = ["wget", "-q", "-O", "-", *limits, url]
+    done = subprocess.run(command, capture_output=True, check=False)
+    return [done.returncode, len(done.stdout)]
+
+
+def chromium(url):
+    """The name of its error, or octets of what it shows."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+        command += [f"--user-data-dir={folder}", f"--timeout={PATIENCE_S * 1000}", url]
+        try:
+            told = subprocess.run(command, capture_output=True, timeout=90, check=False)
+        except subprocess.TimeoutExpired:
+            return "timeout"
+    error = re.search(rb"net::(ERR_[A-Z_]+)", told.stderr + told.stdout)
+    return error[1].decode() if error else told.stdout.count(b"x")
+
+
 def named(port, *addresses):
     listed = ",".join(f"[{it}]" if ":" in it else it for it in addresses)
     return curl(f"http://some.example:{port}/", "--resolve", f"some.example:{port}:{listed}")
@@ -84,7 +111,18 @@ def both(name, port, then=everything):
         f"{name}, Python": lambda: python(FOUR, port, then),
         f"{name}, Python, IPv6": lambda: python(SIX, port, then),
         f"{name}, curl": lambda: web(port),
+        **others(name, f"http://{FOUR}:{port}/"),
     }
+
+
+def others(name, url):
+    """The same by programs that may not be there."""
+    cases = {}
+    if shutil.which("wget"):
+        cases[f"{name}, wget"] = lambda: wget(url)
+    if "browser" in sys.argv:
+        cases[f"{name}, Chromium"] = lambda: chromium(url)
+    return cases
 
 
 CASES = {
@@ -99,16 +137,21 @@ CASES = {
     "first address dead, second good, curl": lambda: named(7000, "10.2.0.3", FOUR),
     "dead IPv6 and good IPv4, curl": lambda: named(7000, "fd00:2::3", FOUR),
     "no such name, curl": lambda: curl("http://nobody.invalid/"),
+    **others("no such name", "http://nobody.invalid/"),
     **both("accepts and closes", 7003),
     "closes after the question, curl": lambda: web(7002),
+    **others("closes after the question", f"http://{FOUR}:7002/"),
     "half-close of the client": lambda: python(FOUR, 7004, ends_first),
     "half-close of the server": lambda: python(FOUR, 7005, after_the_end),
     "reset in the middle, curl": lambda: web(7006),
+    **others("reset in the middle", f"http://{FOUR}:7006/"),
     "slower than the link, curl": lambda: web(7007),
+    **others("slower than the link", f"http://{FOUR}:7007/"),
     "client gone before the answer": gives_up,
 }
 
-with ThreadPoolExecutor(len(CASES)) as pool:
+# Browsers are many processes each; all else is as good as idle.
+with ThreadPoolExecutor(4 if "browser" in sys.argv else len(CASES)) as pool:
     running = {name: pool.submit(case) for name, case in CASES.items()}
     outcomes = {name: case.result() for name, case in running.items()}
 outcomes["heard after the server's end"] = python(FOUR, 7008, lambda it: it.recv(1000).decode())

@@ -110,6 +110,7 @@ impl Dns {
             address: it.address,
             turnaround: it.turnaround.map_or(Duration::ZERO, |it| it.0),
         });
+        let by_name = config.proxy().is_some_and(|it| !it.explicit.is_empty());
         let near = NearSettings {
             limits: Limits {
                 entries: dns.entries,
@@ -122,7 +123,8 @@ impl Dns {
             zones: dns.partners.iter().map(|it| it.names()).collect(),
             rules: dns.rules.iter().filter_map(DnsRuleConfig::rule).collect(),
             watches: dns.keep_fresh,
-            ahead: dns.ahead_here(),
+            ahead: (dns.ahead || by_name).then(|| dns.ahead_range.network()),
+            tells_ahead: dns.ahead,
         };
         let zones = dns.rules.iter().filter_map(DnsRuleConfig::forwards);
         let far = FarSettings {
@@ -243,7 +245,7 @@ impl Dns {
             around.ledger.drop(now, packet, DropCause::NoRoute);
             return None;
         };
-        match self.far.meant(now, partner, address) {
+        match self.packet_is_for(now, partner, address) {
             Meant::Address(real) => {
                 let change = |own: &mut Self, bytes: &mut Vec<u8>| {
                     own.translation.outward(bytes, real);
@@ -264,6 +266,14 @@ impl Dns {
                     .for_each(|it| drop_held(now, it, around));
                 None
             }
+        }
+    }
+
+    /// Whom a packet is for. Over IPv4 nobody is reached who has IPv6 addresses alone.
+    fn packet_is_for(&mut self, now: Instant, partner: usize, address: Ipv4Addr) -> Meant {
+        match self.far.meant(now, partner, address) {
+            Meant::Address(IpAddr::V6(_)) => Meant::Nobody,
+            meant => meant,
         }
     }
 
@@ -298,7 +308,7 @@ impl Dns {
     /// Looks at packets that wait until it is known who is meant.
     fn tend_held(&mut self, now: Instant, around: &mut Around<'_>) {
         for held in self.translation.take_held() {
-            match self.far.meant(now, held.partner, held.address) {
+            match self.packet_is_for(now, held.partner, held.address) {
                 Meant::Address(real) => {
                     self.translated += 1;
                     self.translation.let_go(held, real);
@@ -348,6 +358,25 @@ impl Dns {
         let at = self.partners.iter().position(|it| it.address == partner);
         let at = at.filter(|_| self.ahead_range.contains(address))?;
         Some(self.far.meant(now, at, v4))
+    }
+
+    /// The address by which a connection to a name is asked for, and the gateway that knows it.
+    pub(super) fn place_of(
+        &mut self,
+        now: Instant,
+        by: IpAddr,
+        name: &str,
+    ) -> Option<(IpAddr, Option<IpAddr>)> {
+        let address = SocketAddr::new(by, 0);
+        let client = Client {
+            socket: 0,
+            address,
+            local: address,
+            stream: None,
+        };
+        let (address, partner) = self.near.address_of(now, client, name)?;
+        let gateway = partner.and_then(|at| self.partners.get(at));
+        Some((address, gateway.map(|it| it.address)))
     }
 
     /// Whether a packet is a question that a client here asks of somebody else.
