@@ -74,10 +74,7 @@ impl Message {
             // Writing to a string doesn't fail.
             let _ = writeln!(text, "{key} {value}");
         };
-        for (key, set) in [
-            ("said", self.said),
-            ("held", self.held),
-        ] {
+        for (key, set) in [("said", self.said), ("held", self.held)] {
             if set {
                 line(key, "yes");
             }

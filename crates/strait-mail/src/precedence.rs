@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 
 /// How urgent a message is, the least first.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precedence {
     /// May wait for hours.

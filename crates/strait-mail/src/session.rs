@@ -536,8 +536,7 @@ impl Session {
             return;
         }
         let binary = |it: &MailFrom| it.body == Body::Binary;
-        let right =
-            self.mail.as_ref().is_some_and(binary) || !self.ends.wrong && !self.ends.cr;
+        let right = self.mail.as_ref().is_some_and(binary) || !self.ends.wrong && !self.ends.cr;
         self.events.push_back(Event::End { right });
         self.mode = Mode::Waits;
     }

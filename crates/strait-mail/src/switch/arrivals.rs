@@ -170,13 +170,7 @@ impl Arrivals {
         asks.stream(Side::Client, n, StreamOp::Credit(INBOUND_OCTETS));
     }
 
-    fn part_from(
-        &mut self,
-        listener: usize,
-        address: IpAddr,
-        queue: &mut Queue,
-        asks: &mut Asks,
-    ) {
+    fn part_from(&mut self, listener: usize, address: IpAddr, queue: &mut Queue, asks: &mut Asks) {
         let others = self.guests.extract_if(.., |_, guest| {
             // What it sent whole, it may have its answer for.
             let idle = guest.storing == 0;

@@ -45,7 +45,9 @@ impl Below {
             let time = trip + SLACK + link.turn.saturating_mul(2);
             u64::from(Held::by_time(link.bit_s, time, least).outbound)
         });
-        let room = self.writable.min(most.saturating_sub(self.written - self.freed));
+        let room = self
+            .writable
+            .min(most.saturating_sub(self.written - self.freed));
         usize::try_from(room).unwrap_or(usize::MAX)
     }
 
