@@ -10,6 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::command::Body;
 use crate::message::Recipient;
 
 /// Octets of a reply's line, and lines of a reply.
@@ -27,8 +28,12 @@ pub struct Letter {
     pub sender: String,
     /// The value of MT-PRIORITY, if it is to be said: a switch always does.
     pub wire: Option<i8>,
-    /// It may have octets above 127.
-    pub eight_bit: bool,
+    /// What its octets may be.
+    pub body: Body,
+    /// What a switch of ours is to know it by.
+    pub resume: Option<u64>,
+    /// Some of it may have come there already.
+    pub begun: bool,
     /// RET.
     pub headers_only: Option<bool>,
     /// ENVID.
@@ -50,6 +55,10 @@ pub struct Offers {
     pub dsn: bool,
     /// Octets above 127.
     pub eight_bit: bool,
+    /// Any octets.
+    pub binary: bool,
+    /// It is one of ours, and knows what it has of messages that broke off.
+    pub resume: bool,
     /// SIZE, and the most that it takes if it says.
     pub size: Option<u64>,
     /// MT-PRIORITY.
@@ -108,7 +117,9 @@ pub enum Event {
     Ready,
     /// What became of a message: of each recipient in the order of the letter.
     Done(u64, Vec<Verdict>),
-    /// The other side knows no MT-PRIORITY after all: send the message again, as one that it knows.
+    /// So many octets of a message are there already: it goes on behind them.
+    Resume(u64, u64),
+    /// The other side has less than it said, or none of it yet: send the message again.
     Again(u64),
     /// It isn't to be talked to.
     Lost(Reply),
@@ -120,6 +131,7 @@ enum Asked {
     Greeting,
     Ehlo,
     Helo,
+    Resume(u64),
     Mail(u64),
     Rcpt(u64, usize),
     Data(u64),
@@ -228,13 +240,50 @@ impl Client {
     /// Begins a message.
     pub fn begin(&mut self, letter: Letter) {
         let id = letter.id;
+        let asks = letter.begun && letter.resume.is_some() && self.offers.resume;
+        self.open.push_back(Open {
+            refused: letter.recipients.iter().map(|_| None).collect(),
+            letter,
+            priority: false,
+            sent: false,
+            goes: false,
+            in_line: false,
+        });
+        if asks {
+            let known = self.open.back().and_then(|it| it.letter.resume);
+            let known = known.unwrap_or_default();
+            self.ask(&format!("XRESUME {known:016x}"), Asked::Resume(id));
+        } else {
+            self.introduce(id, 0);
+        }
+        self.pump();
+    }
+
+    /// Says what a message is, so many octets of which are there.
+    fn introduce(&mut self, id: u64, from: u64) {
         let offers = self.offers;
+        let Some(open) = self.open_mut(id) else {
+            return;
+        };
+        open.goes = offers.chunking;
+        let wire = open.letter.wire.filter(|_| offers.priority);
+        open.priority = wire.is_some();
+        let letter = open.letter.clone();
         let mut mail = format!("MAIL FROM:<{}>", letter.sender);
         if offers.size.is_some() {
             mail.push_str(&format!(" SIZE={}", letter.octets));
         }
-        if offers.eight_bit && letter.eight_bit {
-            mail.push_str(" BODY=8BITMIME");
+        let said = match letter.body {
+            Body::SevenBit => false,
+            Body::EightBit => offers.eight_bit,
+            Body::Binary => offers.binary,
+        };
+        if said {
+            mail.push_str(&format!(" BODY={}", letter.body.name()));
+        }
+        let known = letter.resume.filter(|_| offers.resume);
+        if let Some(known) = known {
+            mail.push_str(&format!(" XRESUME={known:016x},{from}"));
         }
         if offers.dsn {
             let ret = letter
@@ -245,7 +294,6 @@ impl Client {
             let envid = letter.envid.iter();
             envid.for_each(|it| mail.push_str(&format!(" ENVID={it}")));
         }
-        let wire = letter.wire.filter(|_| offers.priority);
         if let Some(wire) = wire {
             mail.push_str(&format!(" MT-PRIORITY={wire}"));
         }
@@ -265,15 +313,6 @@ impl Client {
         if !offers.chunking {
             self.ask("DATA", Asked::Data(id));
         }
-        self.open.push_back(Open {
-            refused: letter.recipients.iter().map(|_| None).collect(),
-            letter,
-            priority: wire.is_some(),
-            sent: false,
-            goes: offers.chunking,
-            in_line: false,
-        });
-        self.pump();
     }
 
     /// The next piece of the message that [`Self::wants`] one.
@@ -396,6 +435,7 @@ impl Client {
             }
             Asked::Helo if reply.is_good() => self.be_ready(),
             Asked::Greeting | Asked::Helo => self.events.push_back(Event::Lost(reply)),
+            Asked::Resume(id) => self.hear_resume(id, &reply),
             Asked::Mail(id) => self.hear_mail(id, &reply),
             Asked::Rcpt(id, at) => self.hear_rcpt(id, at, &reply),
             Asked::Data(id) => self.hear_data(id, &reply),
@@ -413,6 +453,26 @@ impl Client {
 
     fn open_mut(&mut self, id: u64) -> Option<&mut Open> {
         self.open.iter_mut().find(|it| it.letter.id == id)
+    }
+
+    fn hear_resume(&mut self, id: u64, reply: &Reply) {
+        let whole = self.open_mut(id).map_or(0, |it| it.letter.octets);
+        let octets = match reply.text.split(' ').nth(1) {
+            Some("whole") => Some(whole),
+            octets => octets.and_then(|it| it.parse().ok()),
+        };
+        match octets.filter(|it| reply.is_good() && *it <= whole) {
+            Some(octets) => {
+                self.events.push_back(Event::Resume(id, octets));
+                self.introduce(id, octets);
+            }
+            // It is being stored there, or there is no such command after all.
+            None => {
+                self.offers.resume &= reply.code / 100 != 5;
+                self.give_up(id);
+                self.events.push_back(Event::Again(id));
+            }
+        }
     }
 
     fn hear_mail(&mut self, id: u64, reply: &Reply) {
@@ -502,6 +562,7 @@ impl Asked {
     const fn is_of(self, id: u64) -> bool {
         match self {
             Self::Mail(of) | Self::Rcpt(of, _) | Self::Data(of) | Self::Piece(of, _) => of == id,
+            Self::Resume(of) => of == id,
             Self::Greeting | Self::Ehlo | Self::Helo | Self::Rset => false,
         }
     }
@@ -525,6 +586,8 @@ fn offers(lines: &[String]) -> Offers {
             "CHUNKING" => offers.chunking = true,
             "DSN" => offers.dsn = true,
             "8BITMIME" => offers.eight_bit = true,
+            "BINARYMIME" => offers.binary = true,
+            "XRESUME" => offers.resume = true,
             "SIZE" => {
                 let most = words.next().and_then(|it| it.parse().ok());
                 offers.size = Some(most.filter(|it| *it > 0).unwrap_or(u64::MAX));

@@ -168,6 +168,7 @@ fn what_the_client_sends_the_session_takes() {
         name: "b.example",
         octets_max: 10_000,
         full: false,
+        began: None,
         refuses: &refuses,
     };
     let text = b"A: b\r\n\r\n.dot\r\n..\r\nend\r\n";

@@ -1,5 +1,6 @@
 //! Commands of SMTP (RFC 5321 section 4.1), with the parameters of SIZE (RFC 1870), 8BITMIME (RFC
-//! 6152), DSN (RFC 3461), CHUNKING (RFC 3030) and MT-PRIORITY (RFC 6710).
+//! 6152), DSN (RFC 3461), CHUNKING and BINARYMIME (RFC 3030) and MT-PRIORITY (RFC 6710). Between
+//! switches of ours there is XRESUME: how much of a message has come already.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -35,6 +36,8 @@ pub enum Command {
         /// The last of the message.
         last: bool,
     },
+    /// XRESUME: how much of this message is there.
+    Resume(u64),
     /// RSET.
     Rset,
     /// NOOP.
@@ -54,14 +57,46 @@ pub struct MailFrom {
     pub sender: String,
     /// How long the client says the message is.
     pub octets: Option<u64>,
-    /// It may have octets above 127.
-    pub eight_bit: bool,
+    /// What its octets may be.
+    pub body: Body,
     /// The value of MT-PRIORITY. None is something else than 0.
     pub priority: Option<i8>,
     /// Reports have the headers alone (RET=HDRS), or all (RET=FULL).
     pub headers_only: Option<bool>,
     /// The client's name for the message, as xtext.
     pub envid: Option<String>,
+    /// XRESUME: what another switch of ours calls the message, and the octets of it that came
+    /// before.
+    pub resume: Option<(u64, u64)>,
+}
+
+/// What octets of a message may be (BODY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Body {
+    /// Lines of octets up to 127.
+    #[default]
+    SevenBit,
+    /// Lines of any octets.
+    EightBit,
+    /// Behind the header, anything.
+    Binary,
+}
+
+impl Body {
+    /// The word of the parameter.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SevenBit => "7BIT",
+            Self::EightBit => "8BITMIME",
+            Self::Binary => "BINARYMIME",
+        }
+    }
+
+    /// By its word.
+    pub fn named(word: &str) -> Option<Self> {
+        let mut all = [Self::SevenBit, Self::EightBit, Self::Binary].into_iter();
+        all.find(|it| it.name().eq_ignore_ascii_case(word))
+    }
 }
 
 /// RCPT and its parameters.
@@ -153,6 +188,7 @@ pub fn parse(line: &[u8]) -> Result<Command, Fault> {
         "RCPT" => rcpt(after(rest, "TO:").ok_or(SYNTAX)?),
         "DATA" => none(Command::Data),
         "BDAT" => bdat(rest),
+        "XRESUME" => hex(rest).map(Command::Resume).ok_or(PARAMETER),
         "RSET" => none(Command::Rset),
         "QUIT" => none(Command::Quit),
         "NOOP" => Ok(Command::Noop),
@@ -199,6 +235,17 @@ fn number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| digits)
 }
 
+/// Sixteen digits of a message's number between switches of ours.
+fn hex(text: &str) -> Option<u64> {
+    let digits = text.len() == 16 && text.bytes().all(|it| it.is_ascii_hexdigit());
+    u64::from_str_radix(text, 16).ok().filter(|_| digits)
+}
+
+fn resume(value: &str) -> Option<(u64, u64)> {
+    let (id, from) = value.split_once(',')?;
+    Some((hex(id)?, number(from)?))
+}
+
 fn mail(rest: &str) -> Result<Command, Fault> {
     let (sender, rest) = path(rest).ok_or(SENDER)?;
     let mut mail = MailFrom {
@@ -209,17 +256,18 @@ fn mail(rest: &str) -> Result<Command, Fault> {
     for (key, value) in parameters(rest) {
         match key.to_ascii_uppercase().as_str() {
             "SIZE" => once(&mut mail.octets, number(value).ok_or(PARAMETER)?)?,
-            "BODY" => once(&mut body, eight_bit(value).ok_or(PARAMETER)?)?,
+            "BODY" => once(&mut body, Body::named(value).ok_or(PARAMETER)?)?,
             "RET" => once(&mut mail.headers_only, ret(value).ok_or(PARAMETER)?)?,
             "ENVID" => once(&mut mail.envid, xtext(value, ENVID_MAX).ok_or(PARAMETER)?)?,
             "MT-PRIORITY" => {
                 let value = parse_wire(value.as_bytes()).ok_or(PRIORITY)?;
                 once(&mut mail.priority, value).map_err(|_| PRIORITY)?;
             }
+            "XRESUME" => once(&mut mail.resume, resume(value).ok_or(PARAMETER)?)?,
             _ => return Err(NOT_OFFERED),
         }
     }
-    mail.eight_bit = body == Some(true);
+    mail.body = body.unwrap_or_default();
     Ok(Command::Mail(mail))
 }
 
@@ -250,14 +298,6 @@ fn once<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> {
     match place.replace(value) {
         None => Ok(()),
         Some(_) => Err(TWICE),
-    }
-}
-
-fn eight_bit(value: &str) -> Option<bool> {
-    match value.to_ascii_uppercase().as_str() {
-        "8BITMIME" => Some(true),
-        "7BIT" => Some(false),
-        _ => None,
     }
 }
 
@@ -402,10 +442,11 @@ mod tests {
         let mail = MailFrom {
             sender: "a@b.example".into(),
             octets: Some(100),
-            eight_bit: true,
+            body: Body::EightBit,
             priority: Some(-4),
             headers_only: Some(true),
             envid: Some("QQ+2B".into()),
+            resume: None,
         };
         assert_eq!(mail_of(line), mail);
         assert_eq!(mail_of("MAIL FROM:<>").sender, "");
@@ -458,7 +499,10 @@ mod tests {
             ("MAIL FROM:<a..b@c>", "501 5.1.7"),
             ("MAIL FROM:<a@b> SIZE=-1", "501 5.5.4"),
             ("MAIL FROM:<a@b> SIZE=99999999999999999999", "501 5.5.4"),
-            ("MAIL FROM:<a@b> BODY=BINARYMIME", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BODY=16BIT", "501 5.5.4"),
+            ("MAIL FROM:<a@b> XRESUME=0123456789abcdef", "501 5.5.4"),
+            ("XRESUME +123456789abcdef", "501 5.5.4"),
+            ("XRESUME 123", "501 5.5.4"),
             ("MAIL FROM:<a@b> SIZE=1 SIZE=1", "501 5.5.4"),
             ("MAIL FROM:<a@b> BY=120;R", "555 5.5.4"),
             ("RCPT TO:<>", "501 5.1.3"),
@@ -482,5 +526,12 @@ mod tests {
         let bdat = |octets, last| Ok(Command::Bdat { octets, last });
         assert_eq!(parse(b"BDAT 0 last"), bdat(0, true));
         assert_eq!(parse(b"bdat 1000"), bdat(1000, false));
+    }
+
+    #[test]
+    fn switches_of_ours_ask_how_much_has_come() {
+        assert_eq!(parse(b"XRESUME 00000000000000Ff"), Ok(Command::Resume(255)));
+        let mail = mail_of("MAIL FROM:<a@b> BODY=BINARYMIME XRESUME=00000000000000ff,1000");
+        assert_eq!((mail.body, mail.resume), (Body::Binary, Some((255, 1000))));
     }
 }

@@ -5,7 +5,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use crate::command::{Notify, is_address};
+use strait_core::hash::RunHash;
+
+use crate::command::{Body, Notify, is_address};
 use crate::precedence::{Precedence, parse_wire};
 
 /// The first line of a stored envelope.
@@ -23,10 +25,12 @@ pub struct Message {
     /// That value was said by somebody before us, and is to be passed on to those who don't know
     /// the parameter (RFC 6758 section 5).
     pub said: bool,
-    /// It may have octets above 127.
-    pub eight_bit: bool,
+    /// What its octets may be.
+    pub body: Body,
     /// Octets of its text.
     pub octets: u64,
+    /// Some of it may have been sent: it has been begun, or was stored by an earlier start.
+    pub begun: bool,
     /// Nothing is done with it before an operator lets it go.
     pub held: bool,
     /// The return path; empty for a report.
@@ -70,15 +74,12 @@ impl Message {
             // Writing to a string doesn't fail.
             let _ = writeln!(text, "{key} {value}");
         };
-        for (key, set) in [
-            ("said", self.said),
-            ("eight-bit", self.eight_bit),
-            ("held", self.held),
-        ] {
+        for (key, set) in [("said", self.said), ("held", self.held)] {
             if set {
                 line(key, "yes");
             }
         }
+        line("body", self.body.name());
         line("wire", &self.wire.to_string());
         line("octets", &self.octets.to_string());
         line("from", &self.sender);
@@ -105,7 +106,10 @@ impl Message {
         if lines.next() != Some(FORM) {
             return None;
         }
-        let mut message = Self::default();
+        let mut message = Self {
+            begun: true,
+            ..Self::default()
+        };
         for line in lines {
             let (key, value) = line.split_once(' ')?;
             match key {
@@ -113,7 +117,9 @@ impl Message {
                 "accepted" => message.accepted_s = value.parse().ok()?,
                 "wire" => message.wire = parse_wire(value.as_bytes())?,
                 "said" => message.said = true,
-                "eight-bit" => message.eight_bit = true,
+                // As earlier versions have it.
+                "eight-bit" => message.body = Body::EightBit,
+                "body" => message.body = Body::named(value)?,
                 "held" => message.held = true,
                 "octets" => message.octets = value.parse().ok()?,
                 "from" => message.sender = value.into(),
@@ -144,6 +150,15 @@ impl Message {
             text.push_str(&format!("MT-Priority: {}\r\n", self.wire));
         }
         text.into_bytes()
+    }
+
+    /// What another switch of ours knows it by, sent to these. One that is for others is another.
+    pub fn known_by(&self, recipients: &[Recipient]) -> u64 {
+        let mut hash = RunHash::default();
+        hash.fold(self.token);
+        let addresses = recipients.iter().map(|it| it.address.as_bytes());
+        addresses.for_each(|it| hash.fold_bytes(it));
+        hash.value()
     }
 
     /// A piece of its text from `offset` on without the fields `MT-Priority`.
@@ -191,8 +206,9 @@ mod tests {
             accepted_s: 1_795_737_600,
             wire: 3,
             said: true,
-            eight_bit: true,
+            body: Body::Binary,
             octets: 1000,
+            begun: true,
             held: true,
             sender: "a@a.example".into(),
             headers_only: Some(true),
@@ -215,7 +231,11 @@ mod tests {
 
     #[test]
     fn what_is_stored_reads_back() {
-        for message in [message(), Message::default()] {
+        let least = Message {
+            begun: true,
+            ..Message::default()
+        };
+        for message in [message(), least] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
     }

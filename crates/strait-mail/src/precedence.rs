@@ -1,10 +1,12 @@
 //! The six precedences of STANAG 4406, and what they are in other words: values of MT-PRIORITY
 //! (RFC 6710 appendix A), names of MMHS (RFC 6477), and what ordinary mail programs write.
 
+use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 
 /// How urgent a message is, the least first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Precedence {
     /// May wait for hours.
     Deferred,

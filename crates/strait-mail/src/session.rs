@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::command::{Command, MailFrom, RcptTo, parse};
+use crate::command::{Body, Command, MailFrom, RcptTo, parse};
 
 /// Octets of a command with its end: RFC 5321 has 512, extensions add some hundred.
 const LINE_OCTETS_MAX: usize = 2048;
@@ -26,8 +26,25 @@ pub struct Rules<'a> {
     pub octets_max: u64,
     /// No further message has room.
     pub full: bool,
+    /// How much there is of messages that another switch of ours began; `None` if the client is
+    /// none.
+    pub began: Option<&'a dyn Fn(u64) -> Began>,
     /// What a recipient's address is answered with if it isn't taken.
     pub refuses: &'a dyn Fn(&str) -> Option<&'static str>,
+}
+
+/// How much there is of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Began {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// So many octets, and how the last of them end.
+    Part(u64, Ends),
+    /// All of it, which is being stored.
+    Storing,
+    /// All of it.
+    Whole,
 }
 
 /// What comes of a client's octets.
@@ -80,8 +97,8 @@ enum Dots {
 
 /// Whether lines end by CR LF alone. A text in which others do could be two messages to another
 /// switch.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ends {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
     cr: bool,
     wrong: bool,
 }
@@ -108,6 +125,8 @@ pub struct Session {
     /// It is longer than it may be.
     too_long: bool,
     ends: Ends,
+    /// What there was of the message before, and how it ended.
+    resumed: (u64, Ends),
     faults: u32,
     /// Replies that haven't been taken.
     replies: Vec<u8>,
@@ -127,6 +146,7 @@ impl Session {
             content: None,
             too_long: false,
             ends: Ends::default(),
+            resumed: <(u64, Ends)>::default(),
             faults: 0,
             replies: format!("220 {name} ESMTP strait\r\n").into_bytes(),
             events: VecDeque::new(),
@@ -144,6 +164,11 @@ impl Session {
     /// How the client named itself, and whether it knows extensions.
     pub fn greeted(&self) -> (&str, bool) {
         (self.greeted.as_deref().unwrap_or("unknown"), self.extended)
+    }
+
+    /// How the octets of the message end that came last.
+    pub const fn ends(&self) -> Ends {
+        self.ends
     }
 
     /// Whether a message waits for its answer.
@@ -267,6 +292,7 @@ impl Session {
         let in_chunks = self.content.is_some();
         match command {
             Command::Bdat { octets, last } => self.begin_chunk(octets, last, rules),
+            Command::Resume(id) => self.tell_began(id, rules),
             Command::Rset => {
                 self.abort();
                 self.reply("250 2.0.0 forgotten");
@@ -297,9 +323,46 @@ impl Session {
         }
         self.reply(&format!(
             "250-{own}\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-ENHANCEDSTATUSCODES\r\n\
-             250-CHUNKING\r\n250-DSN\r\n250-SIZE {}\r\n250 MT-PRIORITY STANAG4406",
-            rules.octets_max
+             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}250 MT-PRIORITY STANAG4406",
+            rules.octets_max,
+            rules.began.map_or("", |_| "250-XRESUME\r\n"),
         ));
+    }
+
+    /// XRESUME: the octets of a message that needn't come again.
+    fn tell_began(&mut self, id: u64, rules: &Rules<'_>) {
+        let Some(began) = rules.began else {
+            return self.reply("502 5.5.1 not implemented here");
+        };
+        match began(id) {
+            Began::Nothing => self.reply("250 2.0.0 0"),
+            Began::Part(octets, _) => self.reply(&format!("250 2.0.0 {octets}")),
+            Began::Storing => self.reply("450 4.3.0 it is being stored"),
+            Began::Whole => self.reply("250 2.0.0 whole"),
+        }
+    }
+
+    /// Whether as much of a message is there as its MAIL says.
+    fn goes_on(&mut self, mail: &MailFrom, rules: &Rules<'_>) -> Result<(), &'static str> {
+        let Some((id, from)) = mail.resume else {
+            return Ok(());
+        };
+        let Some(began) = rules.began else {
+            return Err("555 5.5.4 a parameter isn't offered here");
+        };
+        match began(id) {
+            Began::Part(octets, ends) if octets == from => {
+                self.resumed = (from, ends);
+                Ok(())
+            }
+            Began::Whole => {
+                self.resumed.0 = from;
+                Ok(())
+            }
+            Began::Storing => Err("450 4.3.0 it is being stored"),
+            _ if from == 0 => Ok(()),
+            _ => Err("450 4.3.0 less of it is there"),
+        }
     }
 
     fn take_mail(&mut self, mail: MailFrom, rules: &Rules<'_>) {
@@ -311,6 +374,10 @@ impl Session {
         }
         if rules.full {
             return self.reply("452 4.3.1 no room for now");
+        }
+        self.resumed = <(u64, Ends)>::default();
+        if let Err(refusal) = self.goes_on(&mail, rules) {
+            return self.reply(refusal);
         }
         self.mail = Some(mail);
         self.reply("250 2.1.0 sender ok");
@@ -340,13 +407,18 @@ impl Session {
         };
         let begin = Event::Begin(mail.clone(), self.recipients.clone());
         self.events.push_back(begin);
-        self.content = Some(0);
+        let (octets, ends) = self.resumed;
+        self.content = Some(octets);
         self.too_long = false;
-        self.ends = Ends::default();
+        self.ends = ends;
         true
     }
 
     fn begin_data(&mut self) {
+        let binary = |it: &MailFrom| it.body == Body::Binary;
+        if self.mail.as_ref().is_some_and(binary) {
+            return self.reply("503 5.5.1 BINARYMIME goes by BDAT");
+        }
         if !self.begin() {
             return self.reply("503 5.5.1 no recipient");
         }
@@ -463,7 +535,8 @@ impl Session {
             self.mode = Mode::Commands;
             return;
         }
-        let right = !self.ends.wrong && !self.ends.cr;
+        let binary = |it: &MailFrom| it.body == Body::Binary;
+        let right = self.mail.as_ref().is_some_and(binary) || !self.ends.wrong && !self.ends.cr;
         self.events.push_back(Event::End { right });
         self.mode = Mode::Waits;
     }

@@ -10,6 +10,7 @@ fn rules() -> Rules<'static> {
         name: "example.com",
         octets_max: 1000,
         full: false,
+        began: None,
         refuses: &refuses,
     }
 }

@@ -211,6 +211,10 @@ described! {
         accepted: u64 = stats.accepted => counter("mail_accepted").head("taken");
         /// Octets of their texts
         octets_in: u64 = stats.octets_in => counter("mail_octets_in");
+        /// Octets that were there already when a message that broke off went on
+        resumed_octets: u64 = stats.resumed_octets => counter("mail_resumed_octets");
+        /// Messages that came again, and aren't there twice
+        repeats: u64 = stats.repeats => counter("mail_repeats");
         /// Messages that came whole and weren't taken
         refused: u64 = stats.refused => counter("mail_refused").head("refused");
         /// Clients that may not come

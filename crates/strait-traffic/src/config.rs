@@ -95,6 +95,11 @@ impl TrafficConfig {
         self.start.0 + Duration::from_nanos(late)
     }
 
+    /// Whether it is mail that isn't text.
+    pub fn is_binary_mail(&self) -> bool {
+        matches!(self.what, Traffic::Mail { .. }) && self.text == Some(false)
+    }
+
     /// What its packets and transfers contain.
     pub fn content(&self, seed: u64) -> Content {
         if self.text == Some(true) {

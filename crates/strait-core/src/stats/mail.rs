@@ -7,6 +7,10 @@ pub struct MailStats {
     pub accepted: u64,
     /// Octets of their texts.
     pub octets_in: u64,
+    /// Octets of them that were there already when a message that broke off went on.
+    pub resumed_octets: u64,
+    /// Messages that came again, and aren't there twice.
+    pub repeats: u64,
     /// Messages that came whole and weren't taken.
     pub refused: u64,
     /// Clients that may not come.

@@ -17,7 +17,7 @@ pub(super) struct MailCaller {
     pub(super) start: Option<Instant>,
     pub(super) options: TcpOptions,
     pub(super) letter: Letter,
-    pub(super) text: String,
+    pub(super) text: Vec<u8>,
     pub(super) client: Client,
     pub(super) connection: Option<ConnectionId>,
     /// Octets that the endpoint hasn't taken.
@@ -71,14 +71,14 @@ impl MailCaller {
                     }
                     endpoint.close();
                 }
-                Heard::Again(_) | Heard::Lost(_) => {
+                Heard::Resume(..) | Heard::Again(_) | Heard::Lost(_) => {
                     self.log.count("refused");
                     endpoint.close();
                 }
             }
         }
         if self.client.wants().is_some() {
-            self.client.piece(self.text.as_bytes(), true);
+            self.client.piece(&self.text, true);
         }
         self.out.extend(self.client.send(usize::MAX));
         let count = endpoint.send(&self.out);

@@ -22,6 +22,7 @@ use strait_core::time::nanos;
 use strait_core::{Duration, Instant};
 use strait_mail::Client;
 use strait_mail::client::Letter;
+use strait_mail::command::Body;
 use strait_mail::message::Recipient;
 use strait_traffic::measure::Campaign;
 use strait_traffic::mgen::Protocol;
@@ -258,6 +259,11 @@ pub fn install_mail(
         sender: sender.into(),
         wire: priority,
         octets: text.len() as u64,
+        body: if config.is_binary_mail() {
+            Body::Binary
+        } else {
+            Body::SevenBit
+        },
         recipients: vec![Recipient {
             address: recipient.into(),
             ..Recipient::default()

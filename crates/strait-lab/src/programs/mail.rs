@@ -24,7 +24,7 @@ const LEAD: Duration = Duration::from_millis(500);
 pub(crate) struct Mail {
     post: Post,
     priority: String,
-    text: String,
+    text: Vec<u8>,
     client: Option<Running>,
 }
 
@@ -76,13 +76,18 @@ impl Program for Mail {
 
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError> {
         let file = format!("{}.message", flow.config.name);
-        let file = stage.scratch.write(&file, self.text.as_bytes())?;
+        let file = stage.scratch.write(&file, &self.text)?;
         let switch = self.post.switch;
         let mut command = Command::new("python3");
         command.args(["-c", MAILER]);
         command.args([switch.ip().to_string(), switch.port().to_string()]);
         command.args([&self.post.sender, &self.post.recipient, &self.priority]);
         command.arg(file);
+        command.arg(if flow.config.is_binary_mail() {
+            "binary"
+        } else {
+            "text"
+        });
         command.arg((origin.at + flow.start).as_nanos().to_string());
         self.client = Some(stage.start(flow.host(stage, 0), &flow.config.name, command)?);
         Ok(())

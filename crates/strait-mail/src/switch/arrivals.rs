@@ -42,17 +42,19 @@ const TIMED_OUT: i32 = 110;
 
 /// A message that comes.
 #[derive(Debug)]
-struct Arrival {
-    id: u64,
+pub(super) struct Arrival {
+    pub(super) id: u64,
     mail: MailFrom,
     recipients: Vec<RcptTo>,
     /// What hasn't been given to storage.
     rest: Vec<u8>,
     /// What its header says, once that has been looked at.
     header: Option<Header>,
-    octets: u64,
+    pub(super) octets: u64,
     /// A piece couldn't be stored.
     failed: Option<StoreError>,
+    /// It was taken before, for so many recipients.
+    taken_for: Option<usize>,
 }
 
 /// A client.
@@ -119,7 +121,7 @@ impl Arrivals {
             StreamEvent::Writable(octets) => guest.writable += u64::from(octets),
             StreamEvent::Fin => guest.ended = true,
             StreamEvent::Reset(_) => {
-                guest.drop_arrival(asks);
+                guest.break_off(queue, asks);
                 self.guests.remove(&n);
                 return;
             }
@@ -142,7 +144,7 @@ impl Arrivals {
         let welcome = at.clients.iter().any(|it| it.contains(address));
         if at.lane && welcome {
             // Its last connection may have died without a word.
-            self.part_from(listener, address, asks);
+            self.part_from(listener, address, queue, asks);
         }
         let session = if welcome {
             Session::new(&queue.settings.name)
@@ -168,14 +170,14 @@ impl Arrivals {
         asks.stream(Side::Client, n, StreamOp::Credit(INBOUND_OCTETS));
     }
 
-    fn part_from(&mut self, listener: usize, address: IpAddr, asks: &mut Asks) {
+    fn part_from(&mut self, listener: usize, address: IpAddr, queue: &mut Queue, asks: &mut Asks) {
         let others = self.guests.extract_if(.., |_, guest| {
             // What it sent whole, it may have its answer for.
             let idle = guest.storing == 0;
             guest.listener == listener && guest.address == address && idle
         });
         for (n, mut guest) in others {
-            guest.drop_arrival(asks);
+            guest.break_off(queue, asks);
             asks.stream(Side::Client, n, StreamOp::Reset(TIMED_OUT));
         }
     }
@@ -208,7 +210,16 @@ impl Arrivals {
         queue: &mut Queue,
         asks: &mut Asks,
     ) {
-        let Taken { id, message, reply } = taken;
+        let Taken {
+            id,
+            message,
+            reply,
+            known_by,
+        } = taken;
+        if let Some(known_by) = known_by {
+            let recipients = message.recipients.len();
+            queue.repeats.stored(known_by, recipients, result.is_ok());
+        }
         let reply = match result {
             Ok(()) => {
                 queue.stats.accepted += 1;
@@ -299,6 +310,8 @@ pub(super) struct Taken {
     pub(super) id: u64,
     pub(super) message: Message,
     pub(super) reply: String,
+    /// What another switch of ours knows it by.
+    pub(super) known_by: Option<u64>,
 }
 
 fn patience(queue: &Queue, listener: usize) -> Duration {
@@ -311,7 +324,7 @@ fn patience(queue: &Queue, listener: usize) -> Duration {
 }
 
 /// Has storage forget what it has of a message that nobody was answered for.
-fn forget(id: u64, asks: &mut Asks) {
+pub(super) fn forget(id: u64, asks: &mut Asks) {
     let batch = alloc::vec![StoreOp::Delete(text_key(id))];
     asks.store(batch, Pending::Change(Change::default()));
 }
@@ -353,9 +366,12 @@ fn determine(listener: &ListenSettings, parameter: Option<i8>, header: &Header) 
 impl Guest {
     /// Has its session do something by the rules of now.
     fn with_rules(&mut self, queue: &Queue, what: impl FnOnce(&mut Session, &Rules<'_>)) {
+        let listener = queue.settings.listeners.get(self.listener);
+        let began = |id| queue.repeats.began(id);
         let rules = Rules {
+            began: listener.filter(|it| it.lane).map(|_| &began as _),
             name: &queue.settings.name,
-            octets_max: queue.settings.octets_max,
+            octets_max: queue.settings.octets_max + listener.map_or(0, ListenSettings::traces),
             full: queue.is_full(),
             refuses: &|address| refuses(queue, address),
         };
@@ -365,18 +381,11 @@ impl Guest {
     fn take(&mut self, now: Instant, n: u64, event: Event, queue: &mut Queue, asks: &mut Asks) {
         match event {
             Event::Begin(mail, recipients) => {
-                self.arrival = Some(Arrival {
-                    id: queue.number(),
-                    mail,
-                    recipients,
-                    rest: Vec::new(),
-                    header: None,
-                    octets: 0,
-                    failed: None,
-                });
+                self.begin(mail, recipients, queue, asks);
             }
             Event::Content(octets) => {
-                let Some(arrival) = &mut self.arrival else {
+                let new = |it: &&mut Arrival| it.taken_for.is_none();
+                let Some(arrival) = self.arrival.as_mut().filter(new) else {
                     return;
                 };
                 arrival.octets += octets.len() as u64;
@@ -395,6 +404,47 @@ impl Guest {
         }
     }
 
+    /// A message comes, or what of one hadn't come.
+    fn begin(
+        &mut self,
+        mail: MailFrom,
+        recipients: Vec<RcptTo>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        let known = mail.resume;
+        let there = known.and_then(|(id, from)| queue.repeats.go_on(id, from, asks));
+        queue.stats.resumed_octets += there.as_ref().map_or(0, |it| it.octets);
+        let arrival = there.unwrap_or_else(|| Arrival {
+            id: queue.number(),
+            mail: MailFrom::default(),
+            recipients: Vec::new(),
+            rest: Vec::new(),
+            header: None,
+            octets: 0,
+            failed: None,
+            taken_for: known.and_then(|(id, _)| queue.repeats.taken_for(id)),
+        });
+        self.arrival = Some(Arrival {
+            mail,
+            recipients,
+            ..arrival
+        });
+    }
+
+    /// The client is gone. Another switch of ours can go on where it was.
+    fn break_off(&mut self, queue: &mut Queue, asks: &mut Asks) {
+        let whole = |it: &mut Arrival| it.failed.is_none() && it.taken_for.is_none();
+        let known = self.arrival.as_ref().and_then(|it| it.mail.resume);
+        // A piece that is being stored might not be.
+        if let Some((id, _)) = known.filter(|_| self.storing == 0)
+            && let Some(arrival) = self.arrival.take_if(whole)
+        {
+            return queue.repeats.keep(id, arrival, self.session.ends(), asks);
+        }
+        self.drop_arrival(asks);
+    }
+
     /// A message that comes is no more.
     fn drop_arrival(&mut self, asks: &mut Asks) {
         if let Some(arrival) = self.arrival.take() {
@@ -406,6 +456,9 @@ impl Guest {
         let Some(mut arrival) = self.arrival.take() else {
             return;
         };
+        if let Some(reply) = arrival.taken_before(queue) {
+            return self.with_rules(queue, |session, rules| session.answer(reply, rules));
+        }
         let header = arrival.look().clone();
         let refused = if !right {
             Some("554 5.6.0 lines end by CR LF alone")
@@ -435,8 +488,17 @@ impl Guest {
         let mut message = arrival.message(wire, said, trace);
         (message.token, message.accepted_s) = (queue.token(), queue.now_s(now));
         let rest = core::mem::take(&mut arrival.rest);
-        let batch = Queue::batch(id, rest, &message);
-        let taken = Taken { id, message, reply };
+        let mut batch = Queue::batch(id, rest, &message);
+        let known_by = arrival.mail.resume.map(|(id, _)| id);
+        if let Some(known_by) = known_by {
+            batch.extend(queue.repeats.store(known_by, message.recipients.len()));
+        }
+        let taken = Taken {
+            id,
+            message,
+            reply,
+            known_by,
+        };
         let taken = Box::new(taken);
         asks.store(batch, Pending::Message { client: n, taken });
         self.storing += 1;
@@ -459,6 +521,18 @@ impl Guest {
 }
 
 impl Arrival {
+    /// The answer for a message that was taken before.
+    fn taken_before(&self, queue: &mut Queue) -> Option<&'static str> {
+        let (id, _) = self.mail.resume?;
+        if self.taken_for? == self.recipients.len() {
+            queue.stats.repeats += 1;
+            return Some("250 2.6.0 stored before");
+        }
+        // Some who were refused then are taken now, or the other way round.
+        queue.repeats.doubt(id);
+        Some("450 4.3.0 send all of it again")
+    }
+
     /// What its header says. The first octets that are stored have all of it that counts.
     fn look(&mut self) -> &Header {
         let rest = &self.rest;
@@ -475,7 +549,7 @@ impl Arrival {
         Message {
             wire,
             said,
-            eight_bit: self.mail.eight_bit,
+            body: self.mail.body,
             octets: self.octets,
             sender: core::mem::take(&mut self.mail.sender),
             headers_only: self.mail.headers_only,

@@ -12,9 +12,11 @@ use strait_core::node::{Held, Side, StoreError, StreamEvent, StreamOp};
 use strait_core::{Duration, Instant};
 
 use super::asks::{Asks, Pending};
+use super::below::Below;
 use super::queue::{Outcome, Queue, Way, text_key};
 use super::{Link, Settings};
 use crate::client::{Client, Event, Letter, Reply, Verdict};
+use crate::command::Body;
 use crate::precedence::Precedence;
 use crate::report::Action;
 
@@ -23,8 +25,8 @@ pub(super) type LaneId = (usize, Precedence);
 
 /// Octets of replies that may come: some hundred of them.
 const INBOUND_OCTETS: u32 = 16 * 1024;
-/// Line time of what may lie below this switch, and the least octets of it: a segment of TCP, and
-/// one behind it.
+/// Line time of what may lie below this switch while the round trip isn't known, and the least
+/// octets of it: a segment of TCP, and one behind it.
 const HELD: Duration = Duration::from_secs(2);
 const HELD_OCTETS_MIN: u32 = 4096;
 /// Line time of a piece of a message, and its least and most octets. A higher message waits for no
@@ -78,11 +80,30 @@ struct Line {
     client: Client,
     ready: bool,
     open: bool,
-    writable: u64,
+    below: Below,
     sending: Option<Sending>,
     since: Instant,
     /// When something happened last.
     stirred: Instant,
+}
+
+impl Line {
+    /// So many octets of a message are there already.
+    fn go_on(&mut self, of: u64, octets: u64, queue: &Queue) {
+        let right = |it: &&mut Sending| it.id == of;
+        let Some(sending) = self.sending.as_mut().filter(right) else {
+            return;
+        };
+        let before = sending.prefix.len() as u64;
+        let prefix = usize::try_from(octets).map_or(before as usize, |it| it.min(before as usize));
+        sending.prefix.drain(..prefix);
+        sending.offset = octets.saturating_sub(before);
+        let whole = queue.message(of).map_or(0, |it| it.octets);
+        if sending.prefix.is_empty() && sending.offset >= whole {
+            self.client.piece(&[], true);
+            self.sending = None;
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -203,7 +224,7 @@ impl Lanes {
                 asks.stream(Side::Node, stream, credit);
                 self.hear_replies(now, id, queue, asks);
             }
-            StreamEvent::Writable(octets) => line.writable += u64::from(octets),
+            StreamEvent::Writable(octets) => line.below.free(now, octets),
             StreamEvent::Fin => self.lose(now, id, "the connection was ended", queue, Some(asks)),
             StreamEvent::Reset(error) => {
                 let why = format!("the connection failed (error {error})");
@@ -256,9 +277,10 @@ impl Lanes {
                     let outcomes = verdicts.into_iter().map(outcome).collect();
                     queue.finish(now, (way, of), outcomes, asks);
                 }
+                Event::Resume(of, octets) => line.go_on(of, octets, queue),
                 Event::Again(of) => {
                     ends(of, line);
-                    queue.give_back(way, of, Some("MT-PRIORITY was refused".into()));
+                    queue.give_back(way, of, Some("it is to be sent again".into()));
                 }
                 Event::Lost(reply) => {
                     return self.lose(now, id, &said(&reply), queue, Some(asks));
@@ -331,10 +353,10 @@ impl Lanes {
                     self.connect(now, id, link, queue, asks);
                 }
                 if !higher {
-                    self.begin(id, queue);
+                    self.begin(now, id, queue, asks);
                 }
                 self.go_on(id, link, higher, queue, asks);
-                self.drain(id, asks);
+                self.drain(now, id, link, asks);
                 let works = self.has_work(now, id, queue);
                 higher |= works;
                 opening |= works && !self.is_ready(id);
@@ -418,7 +440,7 @@ impl Lanes {
             client: Client::new(&queue.settings.name),
             ready: false,
             open: false,
-            writable: 0,
+            below: Below::default(),
             sending: None,
             since: now,
             stirred: now,
@@ -434,7 +456,7 @@ impl Lanes {
     }
 
     /// Begins the next message of a lane.
-    fn begin(&mut self, id: LaneId, queue: &mut Queue) {
+    fn begin(&mut self, now: Instant, id: LaneId, queue: &mut Queue, asks: &mut Asks) {
         let way = Way::Hop(id.0);
         let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
         let Some(line) = line.filter(|it| it.client.may_begin() && it.sending.is_none()) else {
@@ -447,14 +469,26 @@ impl Lanes {
         let Some(message) = queue.message(of) else {
             return;
         };
-        let tunnel = !line.client.offers().priority;
+        let offers = line.client.offers();
+        if message.body == Body::Binary && !(offers.binary && offers.chunking) {
+            let never = || {
+                let why = "554 5.6.1 the next switch takes no BINARYMIME";
+                Outcome::Never("5.6.1".into(), why.into())
+            };
+            let outcomes = recipients.iter().map(|_| never()).collect();
+            queue.begin(way, of);
+            return queue.finish(now, (way, of), outcomes, asks);
+        }
+        let tunnel = !offers.priority;
         let prefix = message.prefix(tunnel);
         let less = if tunnel { message.tunnel_octets() } else { 0 };
         let letter = Letter {
             id: of,
             sender: message.sender.clone(),
             wire: Some(message.wire),
-            eight_bit: message.eight_bit,
+            body: message.body,
+            resume: (!tunnel).then(|| message.known_by(&recipients)),
+            begun: message.begun,
             headers_only: message.headers_only,
             envid: message.envid.clone(),
             octets: (message.octets + prefix.len() as u64).saturating_sub(less),
@@ -507,16 +541,14 @@ impl Lanes {
         );
     }
 
-    fn drain(&mut self, id: LaneId, asks: &mut Asks) {
+    fn drain(&mut self, now: Instant, id: LaneId, link: Link, asks: &mut Asks) {
         let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
-        let Some(line) = line.filter(|it| it.open && it.writable > 0) else {
+        let Some(line) = line.filter(|it| it.open) else {
             return;
         };
-        let octets = line
-            .client
-            .send(usize::try_from(line.writable).unwrap_or(usize::MAX));
+        let octets = line.client.send(line.below.room(link, HELD_OCTETS_MIN));
         if !octets.is_empty() {
-            line.writable -= octets.len() as u64;
+            line.below.give(now, link, octets.len());
             asks.stream(Side::Node, line.stream, StreamOp::Send(octets));
         }
     }

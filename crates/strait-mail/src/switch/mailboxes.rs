@@ -11,6 +11,7 @@ use strait_core::work::Work;
 
 use super::asks::{Asks, Pending};
 use super::queue::{Outcome, Queue, Way, text_key};
+use crate::command::Body;
 use crate::message::Recipient;
 use crate::report::Action;
 
@@ -118,8 +119,16 @@ impl Mailboxes {
 }
 
 impl Delivery {
+    /// Its octets with lines that end by LF.
+    fn lines(&self) -> Vec<u8> {
+        let next = self.octets.iter().skip(1).map(Some).chain([None]);
+        let all = self.octets.iter().zip(next);
+        let kept = all.filter(|it| *it != (&b'\r', Some(&b'\n')));
+        kept.map(|(octet, _)| *octet).collect()
+    }
+
     /// Writes the file of the next recipient. Its name is the message's, so that one that was
-    /// written before a crash isn't written twice. Lines end as files have it.
+    /// written before a crash isn't written twice. Lines end as files have it, where there are lines.
     fn write(&mut self, queue: &Queue, asks: &mut Asks) {
         let Some(recipient) = self.recipients.get(self.outcomes.len()) else {
             return;
@@ -128,14 +137,10 @@ impl Delivery {
             return;
         };
         let address = recipient.address.to_ascii_lowercase();
-        let crs = self.octets.windows(2).filter(|it| *it == b"\r\n").count();
-        let mut octets = Vec::with_capacity(self.octets.len() - crs);
-        for (at, octet) in self.octets.iter().enumerate() {
-            let ends = *octet == b'\r' && self.octets.get(at + 1) == Some(&b'\n');
-            if !ends {
-                octets.push(*octet);
-            }
-        }
+        let octets = match message.body {
+            Body::Binary => self.octets.clone(),
+            Body::SevenBit | Body::EightBit => self.lines(),
+        };
         let work = Work::Deliver {
             folder: format!("{}/{address}", queue.settings.maildir),
             name: format!(

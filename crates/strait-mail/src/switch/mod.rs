@@ -2,9 +2,11 @@
 
 mod arrivals;
 mod asks;
+mod below;
 mod lanes;
 mod mailboxes;
 mod queue;
+mod repeats;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -59,6 +61,14 @@ pub struct ListenSettings {
     pub trusts: bool,
     /// Another switch comes here, with one connection at a time.
     pub lane: bool,
+}
+
+impl ListenSettings {
+    /// Octets that a message may have grown by: one that another switch took isn't too long here
+    /// for its traces.
+    const fn traces(&self) -> u64 {
+        if self.lane { 64 * 1024 } else { 0 }
+    }
 }
 
 /// Where mail goes.

@@ -14,6 +14,7 @@ use strait_core::{Duration, Instant};
 use super::Settings;
 use super::asks::{Asks, Change, Pending};
 use super::lanes::Lanes;
+use super::repeats::Repeats;
 use crate::command::domain_of;
 use crate::message::{Message, Recipient};
 use crate::precedence::Precedence;
@@ -63,6 +64,8 @@ pub(super) enum Outcome {
 pub(super) struct Queue {
     pub(super) settings: Settings,
     pub(super) stats: MailStats,
+    /// What other switches sent.
+    pub(super) repeats: Repeats,
     messages: BTreeMap<u64, Message>,
     jobs: BTreeMap<(Way, u64), Job>,
     /// By way and precedence, what can go.
@@ -102,6 +105,7 @@ impl Queue {
         Self {
             settings,
             stats: MailStats::default(),
+            repeats: Repeats::default(),
             messages: BTreeMap::new(),
             jobs: BTreeMap::new(),
             ready: BTreeMap::new(),
@@ -127,6 +131,7 @@ impl Queue {
         }
         self.next = of(ENVELOPES).chain(of(TEXTS)).max().map_or(1, |id| id + 1);
         self.unread = envelopes.into_iter().collect();
+        self.repeats = Repeats::restore(stored);
     }
 
     /// A number for a new message.
@@ -282,6 +287,9 @@ impl Queue {
         self.set_ready(way, id, false);
         if let Some(job) = self.jobs.get_mut(&(way, id)) {
             job.busy = true;
+        }
+        if let Some(message) = self.messages.get_mut(&id) {
+            message.begun = true;
         }
     }
 

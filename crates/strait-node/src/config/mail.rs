@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use strait_core::units::Octets;
 use strait_mail::command::{domain_of, is_address, is_domain};
-use strait_mail::{LaneSettings, ListenSettings, RouteSettings, Settings};
+use strait_mail::{LaneSettings, ListenSettings, Precedence, RouteSettings, Settings};
 use strait_qos::Dscp;
 
 use crate::Prefix;
@@ -38,7 +38,7 @@ pub struct MailConfig {
     pub trust: bool,
     /// The precedence of what says nothing of one.
     #[serde(default)]
-    pub default: MailPrecedence,
+    pub default: Precedence,
     /// Addresses of this host where switches that routes lead to come, each precedence at its
     /// lane's port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +81,7 @@ pub struct MailRouteConfig {
 #[serde(deny_unknown_fields)]
 pub struct MailLaneConfig {
     /// Which.
-    pub precedence: MailPrecedence,
+    pub precedence: Precedence,
     /// The port that it goes to, and comes to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
@@ -91,31 +91,6 @@ pub struct MailLaneConfig {
     /// Whether its connections stay open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permanent: Option<bool>,
-}
-
-/// A precedence of STANAG 4406.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
-#[serde(rename_all = "lowercase")]
-pub enum MailPrecedence {
-    /// May wait for hours.
-    Deferred,
-    /// Ordinary mail.
-    #[default]
-    Routine,
-    /// Before ordinary mail.
-    Priority,
-    /// Within minutes.
-    Immediate,
-    /// As fast as possible.
-    Flash,
-    /// Before all others.
-    Override,
-}
-
-impl From<MailPrecedence> for strait_mail::Precedence {
-    fn from(precedence: MailPrecedence) -> Self {
-        Self::ALL[precedence as usize]
-    }
 }
 
 impl MailConfig {
@@ -149,7 +124,7 @@ impl MailConfig {
             permanent,
         });
         for lane in &self.lanes {
-            let own = &mut lanes[lane.precedence as usize];
+            let own = &mut lanes[lane.precedence.index()];
             own.port = lane.port.unwrap_or(own.port);
             own.dscp = lane.dscp.map_or(own.dscp, Dscp::number);
             own.permanent = lane.permanent.unwrap_or(own.permanent);
@@ -172,7 +147,7 @@ impl MailConfig {
         let submission = self.listen.iter().map(|address| ListenSettings {
             address: *address,
             dscp: 0,
-            default: self.default.into(),
+            default: self.default,
             clients: clients.clone(),
             trusts: self.trust,
             lane: false,
@@ -183,7 +158,7 @@ impl MailConfig {
             length: if it.to.is_ipv4() { 32 } else { 128 },
         });
         let partners: Vec<Prefix> = partners.collect();
-        let by_lane = lanes.into_iter().zip(strait_mail::Precedence::ALL);
+        let by_lane = lanes.into_iter().zip(Precedence::ALL);
         let inbound = self.inbound.iter().flat_map(|address| {
             let partners = &partners;
             by_lane.clone().map(move |(lane, default)| ListenSettings {

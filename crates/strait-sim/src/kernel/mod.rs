@@ -214,6 +214,8 @@ pub(crate) struct Kernel {
     /// Packets to itself.
     looped: VecDeque<Vec<u8>>,
     ident: u16,
+    /// The port that its next connection is tried from first.
+    next_port: u16,
 }
 
 impl Kernel {
@@ -253,6 +255,7 @@ impl Kernel {
             reports: Vec::new(),
             looped: VecDeque::new(),
             ident: 0,
+            next_port: *sockets::EPHEMERAL.start(),
         }
     }
 

@@ -281,7 +281,7 @@ impl Kernel {
     }
 
     /// The near end of a connection that the gateway asks for.
-    fn local(&self, src: Option<SocketAddr>, dst: SocketAddr) -> Result<SocketAddr, i32> {
+    fn local(&mut self, src: Option<SocketAddr>, dst: SocketAddr) -> Result<SocketAddr, i32> {
         let around = &self.around;
         let there = self.is_own(dst.ip()) || around.port_of(dst.ip()).is_some();
         // Who would be on a network, and isn't there, answers no question for his address.
@@ -297,14 +297,19 @@ impl Kernel {
         if port != 0 {
             return Ok(SocketAddr::new(ip, port));
         }
-        let mut free = EPHEMERAL.map(|port| SocketAddr::new(ip, port));
-        let free = free.find(|local| {
+        // One behind the other: where the far end hasn't heard of a connection's end, the next one
+        // from the same port would be taken for it.
+        let ports = (self.next_port..=*EPHEMERAL.end()).chain(EPHEMERAL);
+        let mut all = ports.map(|port| SocketAddr::new(ip, port));
+        let free = all.find(|local| {
             let ends = Ends {
                 local: *local,
                 remote: dst,
             };
             !self.streams.knows(ends)
         });
-        free.ok_or(ADDRESS_NOT_AVAILABLE)
+        let free = free.ok_or(ADDRESS_NOT_AVAILABLE)?;
+        self.next_port = free.port() + 1;
+        Ok(free)
     }
 }

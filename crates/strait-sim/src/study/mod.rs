@@ -16,6 +16,7 @@ mod hf_wait;
 mod htb;
 mod limits;
 mod manet;
+mod messaging;
 mod na;
 mod na_local;
 mod na_neighbours;
@@ -229,6 +230,8 @@ studies! {
         "the queue inside a class: `fair` beside others, in worlds drawn by chance and in some by name";
     "manet", "studies/manet.toml", manet::ManetStudy,
         "a cell of 802.11b with more than it carries, over one hop and two: what precedence does";
+    "messaging", "studies/messaging.toml", messaging::MessagingStudy,
+        "messages of six precedences between two sites: alone, beside others, and beside a load";
     "na", "studies/na.toml", na::NaStudy,
         "calls beside data on a line of 9600 baud, as the profile `adapter` carries them";
     "na-local", "studies/na-local.toml", na_local::LocalStudy,

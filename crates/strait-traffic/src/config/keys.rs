@@ -70,6 +70,7 @@ pub struct TrafficKeys {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub octets: Option<Octets>,
     /// tcp, page: what is transferred is a page of text over and over, not octets that look random.
+    /// mail: unless this is false, lines of base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<bool>,
     /// tcp, instead of `octets`: measured transfers of these sizes, one after another. pair: sizes
@@ -395,7 +396,7 @@ impl TrafficKeys {
             KindKey::new("poisson", self.poisson.is_some(), &[Udp]),
             KindKey::new("count", self.count.is_some(), &[Ping, Dns, Tcp, Pair, Echo]),
             KindKey::new("octets", self.octets.is_some(), &[Tcp, Page, Echo, Mail]),
-            KindKey::new("text", self.text.is_some(), &[Tcp, Page, Echo]),
+            KindKey::new("text", self.text.is_some(), &[Tcp, Page, Echo, Mail]),
             KindKey::new("sizes", self.sizes.is_some(), &[Tcp, Pair]),
             KindKey::new("direction", self.direction.is_some(), &[Tcp]),
             KindKey::new("interval", self.interval.is_some(), &[Tcp]),
