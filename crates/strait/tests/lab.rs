@@ -562,27 +562,6 @@ fn a_page_takes_as_long_as_a_simulated_one() {
     told.expect_all(&["agree-page-time", "lab-wrong-octets"]);
 }
 
-/// A Flash beside a Routine message, between two switches on a serial line, by smtplib.
-#[test]
-fn a_message_takes_as_long_as_a_simulated_one() {
-    if !can_run("lab mail") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let changes = [
-        ("duration = \"180 s\"", "duration = \"14 s\""),
-        ("start = \"15 s\"", "start = \"3 s\""),
-        (
-            "start = \"25 s\"\noctets = \"100 kB\"",
-            "start = \"5 s\"\noctets = \"5 kB\"",
-        ),
-        ("start = \"60 s\"", "start = \"6 s\""),
-    ];
-    let path = shortened(folder.path(), "../mail/flash.toml", &changes);
-    let told = lab_that(&path, &["--strict", "--with-sim"], |told| told.success);
-    told.expect_all(&["mail-flash-1k", "agree-flash-time", "agree-routine-time"]);
-}
-
 #[test]
 fn a_brief_run_ends_with_its_pings_and_look_ups() {
     if !can_run("lab brief") {

@@ -128,7 +128,7 @@ impl Delivery {
     }
 
     /// Writes the file of the next recipient. Its name is the message's, so that one that was
-    /// written before a crash isn't written twice. Lines end as files have it, where there are lines.
+    /// written before a crash isn't written twice. Lines end as files have it, if it has lines.
     fn write(&mut self, queue: &Queue, asks: &mut Asks) {
         let Some(recipient) = self.recipients.get(self.outcomes.len()) else {
             return;

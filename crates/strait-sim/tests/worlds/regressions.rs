@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use strait_core::Instant;
 use strait_scenario::{Loaded, Scenario, World};
 use strait_sim::{Options, build, check, run_once, run_scenario};
-use strait_wire::ip::{PacketInfo, protocol};
+use strait_wire::ip::{PacketInfo, TcpFlags, protocol, tcp_header};
 use strait_wire::pcapng::{Block, Reader};
 
 fn load(name: &str) -> Loaded {
@@ -168,6 +168,34 @@ fn names_cross_once_however_slow_the_link_is() {
 fn mail_goes_by_precedence_and_outlives_a_link_and_a_switch() {
     holds("mail/flash.toml");
     holds("mail/cut.toml");
+}
+
+/// Where the far end hasn't heard of a connection's end, the next one between the same ends would
+/// be taken for it.
+#[test]
+fn a_kernel_has_another_port_for_each_connection() {
+    let run = run_once(&load("mail/cut.toml"), Scenario::BASE, 1, true).unwrap();
+    let mut begun = BTreeMap::new();
+    let kernels = run.captures.iter().filter(|it| it.0.contains("kernel"));
+    for (file, octets) in kernels {
+        for block in Reader::new(octets).map(|block| block.unwrap()) {
+            let Block::Packet(packet) = block else {
+                continue;
+            };
+            let Some(header) = tcp_header(packet.bytes) else {
+                continue;
+            };
+            let opens = header.flags.contains(TcpFlags::SYN);
+            if !opens || header.flags.contains(TcpFlags::ACK) {
+                continue;
+            }
+            let info = PacketInfo::parse(packet.bytes).unwrap();
+            let ends = (file, info.src, info.ports);
+            let first = *begun.entry(ends).or_insert(header.seq);
+            assert_eq!(first, header.seq, "{ends:?} for two connections");
+        }
+    }
+    assert!(begun.len() > 12, "{begun:?}");
 }
 
 /// From the first SYN on, in both directions: what a lane's port is, is its code point.
