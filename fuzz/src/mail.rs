@@ -34,6 +34,7 @@ fn run(octets: &[u8], step: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
         name: "b.example",
         octets_max: OCTETS_MAX,
         full: false,
+        began: None,
         refuses: &refuses,
     };
     let mut session = Session::new("b.example");
@@ -78,7 +79,7 @@ fn replies(octets: &[u8], step: usize) {
                     done += 1;
                 }
                 Heard::Again(_) => done += 1,
-                Heard::Ready => {}
+                Heard::Ready | Heard::Resume(..) => {}
                 Heard::Lost(_) => return,
             }
         }
