@@ -658,7 +658,8 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     assert_eq!(proxy.promise(now, 0).0, 34_500);
     assert!(proxy.poll(now, 0, 10, class(0)).is_some());
     assert_eq!(proxy.poll(now, 0, 10, class(60)), None);
-    // Somebody asks beside it.
+    // Somebody asks beside it, a while after it was asked for itself.
+    pair.now += Duration::from_secs(16);
     pair.ask(2, "10.2.0.2:81");
     let now = pair.now;
     let proxy = &mut pair.sides[1];
