@@ -502,7 +502,8 @@ mod tests {
         assert!(text("kind = \"page\"\nobjects = 0").contains("`objects`"));
         for site in ["hosts = 0", "hosts = 11", "depth = 1", "http2 = true"] {
             let page = format!("kind = \"page\"\nsite = {{ {site} }}");
-            assert!(text(&page).contains("`site`"), "{site}");
+            let told = read(&page).unwrap_err().to_string();
+            assert!(told.contains("`site`"), "{site}");
         }
         let page = "kind = \"page\"\nconnections = 1\nsite = { hosts = 63, http2 = true }";
         assert!(read(page).is_ok());
@@ -515,7 +516,8 @@ mod tests {
         assert!(text("kind = \"dns\"\nobjects = 0").contains("`objects`"));
         for life in ["0 s", "1500 ms"] {
             let dns = format!("kind = \"dns\"\nlife = \"{life}\"");
-            assert!(text(&dns).contains("`life`"), "{life}");
+            let told = read(&dns).unwrap_err().to_string();
+            assert!(told.contains("`life`"), "{life}");
         }
         assert!(text("kind = \"dns\"\nendpoint = \"linux-mx\"").contains("`-aaaa`"));
         assert!(read("kind = \"dns\"\nendpoint = \"windows\"\nobjects = 4").is_ok());

@@ -465,6 +465,7 @@ impl Job<'_> {
         let asked = manner
             .resolver
             .map_or(far, |ip| SocketAddr::new(ip, DNS_PORT));
+        let life_s = manner.life_s;
         let lookups = Lookups {
             log: self.log(Side::From),
             ends: (near, asked),
@@ -473,14 +474,14 @@ impl Job<'_> {
             count: count.unwrap_or(u64::MAX),
             span: self.span,
             sent: 0,
-            manner: manner.clone(),
+            manner,
             open: BTreeMap::new(),
         };
         let server = NameServer {
             log: self.log(Side::To),
             own: far,
             dscp: self.config.dscp.number(),
-            life_s: manner.life_s,
+            life_s,
         };
         let mut bound = [true; 2];
         self.from.install(|stack| {

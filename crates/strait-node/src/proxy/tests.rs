@@ -666,7 +666,8 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     assert_eq!(proxy.promise(now, 0).0, 34_500);
     assert!(proxy.poll(now, 0, 10, class(0)).is_some());
     assert_eq!(proxy.poll(now, 0, 10, class(60)), None);
-    // Somebody asks beside it.
+    // Somebody asks beside it, a while after it was asked for itself.
+    pair.now += Duration::from_secs(16);
     pair.ask(2, "10.2.0.2:81");
     let now = pair.now;
     let proxy = &mut pair.sides[1];
@@ -674,11 +675,14 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     proxy.hear_stream(now, far, StreamEvent::Data(&[1; 15_000]), None);
     assert_eq!(proxy.promise(now, 0).0, 12_000);
     // What answers it goes whole.
-    let far = pair.take(1)[0].0;
-    pair.open(1, far);
+    let connects = |(_, op): &(StreamId, StreamOp)| matches!(op, StreamOp::Connect { .. });
+    let asked = pair.take(1);
+    let (far, _) = asked.iter().find(|it| connects(it)).unwrap();
+    pair.open(1, *far);
     let now = pair.now;
     let proxy = &mut pair.sides[1];
-    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 16_000]), None);
+    proxy.set_link(now, 0, Some(hf));
+    proxy.hear_stream(now, *far, StreamEvent::Data(&[1; 16_000]), None);
     assert_eq!(proxy.promise(now, 0).0, 16_000 + 11 * 48);
     let later = now + ASKED_FOR;
     assert!(proxy.promise(later, 0).0 > 12_000);
