@@ -21,8 +21,8 @@ const SHARE_IN: u64 = 8;
 /// What a stream may have to send, however much others have.
 pub(crate) const LEAST_OUT_OCTETS: u64 = 1024;
 
-/// How long after a question its answer may begin, and pauses in which it goes on; and what one waits
-/// for both at most. Who answers in a turn waits so long for what would have to wait for the next.
+/// How long after a question its answer may begin, and pauses in which it goes on; and how long
+/// one waits for both at most. What comes later has to wait for another turn.
 const ANSWER: Duration = Duration::from_millis(300);
 const ANSWER_PAUSE: Duration = Duration::from_millis(30);
 pub(crate) const ANSWERS: Duration = Duration::from_millis(500);

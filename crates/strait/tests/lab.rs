@@ -309,25 +309,6 @@ fn names_are_looked_up_by_proxies_live_as_in_virtual_time() {
 }
 
 #[test]
-fn a_hundred_clients_are_one_question_live_and_names_in_use_cross_no_more() {
-    if !can_run("lab dns-use") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/dns-use.toml");
-    let told = lab(folder.path(), &scenario, &[]);
-    told.expect_all(&[
-        "dns-clients-loss",
-        "dns-names-loss",
-        "dns-use-asked",
-        "dns-use-again",
-        "dns-use-octets",
-        "dns-use-line",
-        "lab-nothing-left",
-    ]);
-}
-
-#[test]
 fn names_are_connected_to_before_they_are_known() {
     if !can_run("lab ahead") {
         return;

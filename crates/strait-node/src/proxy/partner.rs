@@ -21,8 +21,8 @@ const QUEUED: Duration = Duration::from_millis(50);
 /// of the presets hold. Where a turn is planned here it waits in the session instead, so that it
 /// is decided late what goes.
 const QUEUED_TURN: Duration = Duration::from_secs(30);
-/// The same while the other side asks, unless answers to what it has just asked take more: cut, they
-/// would take another turn. And how long after a question it is likely to ask again.
+/// The same while the other side asks, unless answers to what it has just asked take more: cut,
+/// they would take another turn. And how long after a question it is likely to ask again.
 const TURN_ASKED: Duration = Duration::from_secs(10);
 const ASKED: Duration = Duration::from_secs(45);
 const ASKED_JUST_NOW: Duration = Duration::from_secs(15);
@@ -317,8 +317,8 @@ impl Partner {
         Some(datagram)
     }
 
-    /// Octets that the session has ready for a turn that is planned by them, with their headers, and
-    /// until when there may be more.
+    /// Octets that the session has ready for a turn that is planned by them, with their headers,
+    /// and until when there may be more.
     pub(super) fn promise(&self, now: Instant) -> (u64, Option<Instant>) {
         let Some(link) = self.link.filter(|it| it.plans) else {
             return (0, None);

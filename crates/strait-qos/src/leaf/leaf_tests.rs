@@ -313,7 +313,7 @@ fn small_packets_are_ahead_of_their_share_by_one_long_packet_at_most() {
             assert_eq!(bench.send(T).map(|sent| sent.2), Some(mark));
         }
         // From then on it has its share, which is as much as the others have.
-        let mut sent = [0_i32; 2];
+        let mut sent = [0; 2];
         while sent[0] < 64 * 1500 {
             let (flow, octets, ..) = bench.send(T).unwrap();
             sent[usize::from(flow == 20)] += octets;

@@ -231,6 +231,7 @@ fn each_lane_of_mail_has_its_code_point() {
 
 #[test]
 fn names_in_use_cost_nothing_for_a_day() {
+    holds("lab/dns-use.toml");
     holds("dns/day.toml");
 }
 

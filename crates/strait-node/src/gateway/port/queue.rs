@@ -237,8 +237,8 @@ impl Queue {
         limits.map_or(0, most)
     }
 
-    /// A service has so many octets more ready for a neighbour, which come as what waits leaves, and
-    /// may have others until a moment.
+    /// A service has so many octets more ready for a neighbour, which come as what waits leaves,
+    /// and may have others until a moment.
     pub(in crate::gateway) fn promise(
         &mut self,
         to: NeighbourId,
