@@ -186,7 +186,7 @@ fn who_is_between_passes_on() {
 fn of_networks_behind_several_the_nearest_is_taken() {
     let prefix: Prefix = "192.0.2.0/24".parse().unwrap();
     let behind = |node: usize| Settings {
-        networks: if node % 4 == 0 {
+        networks: if node.is_multiple_of(4) {
             vec![prefix]
         } else {
             Vec::new()
@@ -266,7 +266,7 @@ fn losses_among_what_is_delivered_break_nothing() {
     };
     for step in 0..600 {
         net.run(net.now + Duration::from_millis(10));
-        net.routers[0].tell(net.now, via, step % 29 == 0);
+        net.routers[0].tell(net.now, via, step.is_multiple_of(29));
     }
     assert_eq!(net.routers[0].stats().noticed, 0);
 }

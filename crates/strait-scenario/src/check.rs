@@ -632,16 +632,7 @@ fn variants(source: &Source<'_>, loaded: &Loaded) -> Checked {
 }
 
 /// Keys of a traffic that all variants share: by these others name it, and files are found.
-const TRAFFIC_SHARED: &[&str] = &[
-    "name",
-    "kind",
-    "from",
-    "to",
-    "script",
-    "script_text",
-    "captures",
-    "tls",
-];
+const TRAFFIC_SHARED: &[&str] = &["name", "kind", "from", "to", "script", "tls"];
 
 /// What a variant changes of traffic.
 fn other_traffic(source: &Source<'_>, loaded: &Loaded, index: usize, variant: &Variant) -> Checked {

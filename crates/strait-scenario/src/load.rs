@@ -1,5 +1,6 @@
 //! From a scenario file to everything it names, checked.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use strait_node::config::OwnDictionary;
 use strait_node::config_text::{self, ConfigError};
 use strait_node::{Gateway, NodeConfig};
 use strait_traffic::mgen::{Script, read_capture};
-use strait_traffic::{TrafficConfig, TrafficKeys};
+use strait_traffic::{ScriptSource, ScriptText, TrafficConfig, TrafficKeys};
 use toml::{Table, Value};
 
 use crate::link::named_or_here;
@@ -380,20 +381,17 @@ fn inline_script(
     traffic: &mut TrafficConfig,
 ) -> Result<(), ConfigError> {
     let key = format!("traffic.{index}.script");
-    let file = traffic
-        .script
-        .as_ref()
-        .map(|name| beside(source.path, name));
-    let text = match &file {
-        Some(path) => read(files, path)
-            .map_err(|error| unreadable(source, &key, &error))
-            .map(Some)?,
-        None => traffic.script_text.clone(),
+    let (origin, whole) = match &traffic.script {
+        None => return Ok(()),
+        Some(ScriptSource::File(name)) => {
+            let path = beside(source.path, name);
+            let text = read(files, &path).map_err(|error| unreadable(source, &key, &error))?;
+            let captures = BTreeMap::new();
+            (path, ScriptText { text, captures })
+        }
+        Some(ScriptSource::Whole(whole)) => (source.path.to_path_buf(), whole.clone()),
     };
-    let Some(text) = text else {
-        return Ok(());
-    };
-    let origin = file.unwrap_or_else(|| source.path.to_path_buf());
+    let ScriptText { text, mut captures } = whole;
     let script = Script::parse(&text).map_err(|error| ConfigError {
         line: Some(error.line),
         column: Some(error.column),
@@ -402,7 +400,6 @@ fn inline_script(
             format!("column {}: {}", error.column, error.message),
         )
     })?;
-    let mut captures = traffic.captures.clone();
     for name in script.captures() {
         if captures.contains_key(name) {
             continue;
@@ -417,7 +414,7 @@ fn inline_script(
         captures.insert(name.into(), frames);
     }
     change_traffic(source, index, traffic, |keys| {
-        (keys.script, keys.script_text, keys.captures) = (None, Some(text), captures);
+        keys.script = Some(ScriptSource::Whole(ScriptText { text, captures }));
     })
 }
 

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use strait_traffic::Traffic;
+use strait_traffic::{ScriptSource, Traffic};
 
 use super::*;
 
@@ -59,11 +59,11 @@ fn script_and_captures_become_part_of_the_scenario() {
     let expect = "[[expect]]\nid = \"x\"\nmetric = \"all.7.loss\"\nmax = 0.0\n";
     let loaded = load(&format!("{FILE}{expect}"), script).unwrap();
     let traffic = &loaded.scenario.traffic[0];
-    assert_eq!(
-        (&traffic.script, traffic.script_text.as_deref()),
-        (&None, Some(script))
-    );
-    assert_eq!(traffic.captures["a.pcap"], [(0, 100)]);
+    let Some(ScriptSource::Whole(whole)) = &traffic.script else {
+        panic!("it is still in its file");
+    };
+    assert_eq!(whole.text, script);
+    assert_eq!(whole.captures["a.pcap"], [(0, 100)]);
     let Traffic::Mgen(mgen) = &traffic.what else {
         panic!("no script");
     };
@@ -120,11 +120,6 @@ fn errors_name_the_script_or_the_key() {
             "",
             fine.clone(),
             "`script` in [[traffic]]: needed with kind = \"mgen\"",
-        ),
-        (
-            "script = \"mgen/x.mgn\"\nscript_text = \"\"\n",
-            fine.clone(),
-            "is said twice",
         ),
         (
             "script = \"mgen/x.mgn\"\nrate = \"1 bit/s\"\n",

@@ -79,7 +79,7 @@ impl Program for Page {
             "port": to,
             "connections": self.connections,
             "folder": WebServer::fetched(stage, flow),
-            "start": (origin.at + flow.start).as_nanos() as u64,
+            "start": (origin.at + flow.start).as_nanos(),
             "tls": self.site.tls,
             "resolver": flow.config.resolver,
         });

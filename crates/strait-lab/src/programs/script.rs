@@ -5,7 +5,9 @@ use std::process::Command;
 
 use strait_core::time::{Duration, Instant};
 use strait_traffic::mgen::{Entry, Line, Protocol, micros_of_day};
-use strait_traffic::{FlowLog, MgenTraffic, Side, Traffic, flow_key, flow_reports};
+use strait_traffic::{
+    FlowLog, MgenTraffic, ScriptSource, ScriptText, Side, Traffic, flow_key, flow_reports,
+};
 use strait_wire::mgen::FLAG_CONTINUES;
 
 use super::{Collected, Flow, Origin, Program};
@@ -95,14 +97,17 @@ impl Program for Script {
 
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError> {
         let name = &flow.config.name;
-        let text = flow.config.script_text.as_deref().unwrap_or_default();
+        let whole = match &flow.config.script {
+            Some(ScriptSource::Whole(whole)) => whole,
+            _ => &ScriptText::default(),
+        };
         stage
             .scratch
-            .write(&format!("{name}.from.mgn"), text.as_bytes())?;
+            .write(&format!("{name}.from.mgn"), whole.text.as_bytes())?;
         stage
             .scratch
             .write(&format!("{name}.to.mgn"), self.listener().as_bytes())?;
-        for (file, frames) in &flow.config.captures {
+        for (file, frames) in &whole.captures {
             stage.scratch.write(file, &capture(frames))?;
         }
         // The receiver first: it has to be there when the first message comes.

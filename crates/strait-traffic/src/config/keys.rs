@@ -117,16 +117,9 @@ pub struct TrafficKeys {
     /// tcp, page: the path's MTU, if it is below the hosts'.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Octets>,
-    /// mgen: the file with the script that `from` plays.
+    /// mgen: the script that `from` plays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub script: Option<String>,
-    /// mgen: the script itself, in place of `script`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub script_text: Option<String>,
-    /// mgen: by name, the captures that the script repeats: gap before each frame in ns, and octets
-    /// of its message. Those that aren't here are read from their files.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub captures: BTreeMap<String, Vec<(u64, u32)>>,
+    pub script: Option<ScriptSource>,
     /// echo with `octets`: the connection has TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<CallerTls>,
@@ -138,6 +131,28 @@ const fn zero() -> Time {
 
 /// Longest payload: with all headers still below the longest packet.
 const PAYLOAD_MAX: u64 = 65_000;
+
+/// Where an MGEN script is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ScriptSource {
+    /// In this file.
+    File(String),
+    /// Here.
+    Whole(ScriptText),
+}
+
+/// An MGEN script.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptText {
+    /// Its lines.
+    pub text: String,
+    /// By name, the captures that it repeats: gap before each frame in ns, and octets of its
+    /// message. Those that aren't here are read from their files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub captures: BTreeMap<String, Vec<(u64, u32)>>,
+}
 
 impl TrafficKeys {
     /// A traffic with nothing said but its name and kind; its hosts have no names.
@@ -176,8 +191,6 @@ impl TrafficKeys {
             buffer: None,
             mtu: None,
             script: None,
-            script_text: None,
-            captures: BTreeMap::new(),
             tls: None,
         }
     }
@@ -343,25 +356,22 @@ impl TrafficKeys {
 
     /// A script that is in a file has no flows until that is read.
     fn mgen(&self) -> Result<Traffic, KeyError> {
-        let text = match (&self.script, &self.script_text) {
-            (Some(_), Some(_)) => {
-                let why = "is said twice: leave `script` or `script_text` away";
-                return Err(KeyError::new("script", why));
-            }
-            (None, None) => return Err(self.missing("script")),
-            (_, text) => text.as_deref().unwrap_or_default(),
+        let whole = match &self.script {
+            None => return Err(self.missing("script")),
+            Some(ScriptSource::File(_)) => &ScriptText::default(),
+            Some(ScriptSource::Whole(whole)) => whole,
         };
         let wrong = |message: String| KeyError {
             key: "script".into(),
             why: format!("the script, {message}").into(),
         };
-        let script = Script::parse(text).map_err(|error| wrong(error.to_string()))?;
+        let script = Script::parse(&whole.text).map_err(|error| wrong(error.to_string()))?;
         crate::mgen_flows::playable(&script).map_err(wrong)?;
         let cloned = |(gap_ns, octets): &(u64, u32)| Cloned {
             gap_ns: *gap_ns,
             octets: (*octets).clamp(28, UDP_OCTETS_MAX as u32),
         };
-        let captures = self.captures.iter().map(|(name, frames)| {
+        let captures = whole.captures.iter().map(|(name, frames)| {
             let frames: Vec<Cloned> = frames.iter().map(cloned).collect();
             (name.clone(), frames.into())
         });
@@ -373,7 +383,7 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 28] {
+    fn particular(&self) -> [KindKey<Kind>; 26] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mail, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo, Mail];
@@ -412,8 +422,6 @@ impl TrafficKeys {
             KindKey::new("buffer", self.buffer.is_some(), TCP),
             KindKey::new("mtu", self.mtu.is_some(), TCP),
             KindKey::new("script", self.script.is_some(), &[Mgen]),
-            KindKey::new("script_text", self.script_text.is_some(), &[Mgen]),
-            KindKey::new("captures", !self.captures.is_empty(), &[Mgen]),
             KindKey::new("tls", self.tls.is_some(), &[Echo]),
         ]
     }
