@@ -264,7 +264,7 @@ fn losses_among_what_is_delivered_break_nothing() {
         port: PORT_ID,
         to: NeighbourId(1),
     };
-    for step in 0..600 {
+    for step in 0..600_u32 {
         net.run(net.now + Duration::from_millis(10));
         net.routers[0].tell(net.now, via, step.is_multiple_of(29));
     }
