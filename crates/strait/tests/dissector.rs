@@ -669,3 +669,27 @@ fn parity_of_reliable_hops_is_read() {
     let three = rows.iter().filter(|row| row[1].split(',').count() == 2);
     assert!(three.count() * 2 > rows.len());
 }
+
+#[test]
+fn what_routers_say_is_read_whole() {
+    if !has_tshark("OLSR") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let captures = simulated(folder.path(), "manet/walk.toml", &[]);
+    let capture = captures.join("strait-s.pcapng");
+    let names = ["olsr.message_type"];
+    let rows = fields(folder.path(), &capture, &names, &["-Y", "olsr"]);
+    let types = |kind: &str| {
+        let has = |row: &&Vec<String>| row[0].split(',').any(|it| it == kind);
+        rows.iter().filter(has).count()
+    };
+    // Hellos, whom it reaches, and the networks of others that it passes on.
+    let counts = ["1", "2", "4"].map(types);
+    assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
+    let malformed = ["-Y", "olsr && _ws.malformed"];
+    assert_eq!(
+        fields(folder.path(), &capture, &names, &malformed),
+        [[""; 0]; 0]
+    );
+}

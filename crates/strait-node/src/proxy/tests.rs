@@ -683,7 +683,7 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
     proxy.hear_stream(now, *far, StreamEvent::Data(&[1; 16_000]), None);
-    assert_eq!(proxy.promise(now, 0).0, 16_000 + 11 * 48);
+    assert_eq!(proxy.promise(now, 0).0, 16_000 + PIECE + 11 * 48);
     let later = now + ASKED_FOR;
     assert!(proxy.promise(later, 0).0 > 12_000);
     // Elsewhere nobody plans.

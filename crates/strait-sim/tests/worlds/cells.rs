@@ -43,7 +43,9 @@ fn routers_hear_each_other_beside_more_than_the_cell_carries() {
     let loaded = load("manet/routed.toml", 45);
     let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
     assert_eq!(run.unexplained, 0);
-    assert_eq!(run.metrics["audio.loss"], 0.0);
+    // By the RFC alone half of it is lost.
+    let loss = run.metrics["audio.loss"];
+    assert!(loss < 0.01, "{loss}");
 }
 
 #[test]
