@@ -73,6 +73,16 @@ pub struct Settings {
     pub notice: bool,
 }
 
+impl Settings {
+    /// Whether a prefix is this node's, or part of what lies behind it.
+    pub(crate) fn is_own(&self, prefix: Prefix) -> bool {
+        let mut networks = self.networks.iter();
+        let behind = |own: &Prefix| own.length <= prefix.length && own.contains(prefix.address);
+        let host = prefix.address == self.main && prefix.network().address == self.main;
+        networks.any(behind) || host
+    }
+}
+
 /// A router of one family.
 #[derive(Debug)]
 pub struct Router {
@@ -322,7 +332,9 @@ impl Router {
         if self.neighbours.choose_relays(now, own) {
             self.hurry_hello(now);
         }
-        let changes = self.topology.find_routes(now, own, &self.neighbours);
+        let changes = self
+            .topology
+            .find_routes(now, &self.settings, &self.neighbours);
         self.stats.changes += changes.len() as u64;
         self.changes.extend(changes);
         self.stats.routes = self.topology.routes() as u64;

@@ -198,6 +198,15 @@ fn of_networks_behind_several_the_nearest_is_taken() {
     net.run_for(30);
     let leads = |net: &Net, from: usize| net.routes[from].get(&prefix).map(|via| via.to.0);
     assert_eq!((leads(&net, 1), leads(&net, 3)), (Some(0), Some(4)));
+    // What lies behind a node itself, whoever else says so, or of a part of it.
+    assert_eq!((leads(&net, 0), leads(&net, 4)), (None, None));
+    let parts = ["192.0.2.128/25", "10.9.0.1/32", "192.0.0.0/16", "0.0.0.0/0"];
+    let parts = parts.map(|part| part.parse().unwrap());
+    let router = &mut net.routers[0];
+    assert_eq!(
+        parts.map(|part| router.settings.is_own(part)),
+        [true, true, false, false]
+    );
     net.links.remove(&(0, 1));
     net.run_for(22);
     assert_eq!(leads(&net, 1), Some(2));

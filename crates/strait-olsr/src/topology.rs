@@ -9,7 +9,7 @@ use strait_core::Instant;
 use strait_core::prefix::Prefix;
 
 use crate::neighbours::Neighbours;
-use crate::router::Via;
+use crate::router::{Settings, Via};
 
 /// Pairs of a relay and whom it reaches.
 const PAIRS_MAX: usize = 8192;
@@ -131,9 +131,10 @@ impl Topology {
     pub(crate) fn find_routes(
         &mut self,
         now: Instant,
-        own: IpAddr,
+        on: &Settings,
         near: &Neighbours,
     ) -> Vec<Change> {
+        let own = on.main;
         let mut beyond: BTreeMap<IpAddr, Vec<IpAddr>> = BTreeMap::new();
         for (by, far) in near.pairs() {
             beyond.entry(by).or_default().push(self.main_of(far));
@@ -199,6 +200,8 @@ impl Topology {
         for (network, (_, via)) in nearest {
             routes.entry(network).or_insert(via);
         }
+        // Nobody else's word leads away what lies behind this node.
+        routes.retain(|prefix, _| !on.is_own(*prefix));
         let changes = changes(&self.routes, &routes);
         self.routes = routes;
         changes
