@@ -1,7 +1,7 @@
 //! Who reaches whom beyond the neighbours, what lies behind whom, and the routes that follow
 //! (RFC 3626 sections 5.4, 9.5, 10 and 12.5).
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -139,9 +139,10 @@ impl Topology {
         for (by, far) in near.pairs() {
             beyond.entry(by).or_default().push(self.main_of(far));
         }
+        let beside: BTreeSet<IpAddr> = near.symmetric(now).map(|(_, main)| main).collect();
         for (by, far) in self.pairs.keys() {
             // Of neighbours' neighbours hellos tell, and tell better.
-            if !near.is_neighbour(now, *by) {
+            if !beside.contains(by) {
                 beyond.entry(*by).or_default().push(self.main_of(*far));
             }
         }
