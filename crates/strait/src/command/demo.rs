@@ -44,11 +44,11 @@ struct Own;
 impl Files for Own {
     fn read(&self, path: &Path) -> Result<String, String> {
         let text = match path.to_str() {
-            Some("nodes/adapter-9600-a.toml") => {
-                include_str!("../../../../scenarios/nodes/adapter-9600-a.toml")
+            Some("nodes/serial-9600-a.toml") => {
+                include_str!("../../../../scenarios/nodes/serial-9600-a.toml")
             }
-            Some("nodes/adapter-9600-b.toml") => {
-                include_str!("../../../../scenarios/nodes/adapter-9600-b.toml")
+            Some("nodes/serial-9600-b.toml") => {
+                include_str!("../../../../scenarios/nodes/serial-9600-b.toml")
             }
             Some("links/serial-9600.toml") => {
                 include_str!("../../../../scenarios/links/serial-9600.toml")
