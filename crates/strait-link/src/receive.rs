@@ -76,6 +76,8 @@ pub struct Receiver {
     streams: [Reassembly; STREAMS],
     framing: Interleaved,
     numbered: Numbered,
+    /// Frames of an octet stream, damaged ones included.
+    frames: u64,
 }
 
 /// Segments with numbers. A packet of theirs may go on while others pass on its stream.
@@ -122,6 +124,7 @@ impl Receiver {
                 streams: core::array::from_fn(|_| Reassembly::default()),
                 arrivals: Arrivals::default(),
             },
+            frames: 0,
         }
     }
 
@@ -174,6 +177,11 @@ impl Receiver {
         self.urgent
     }
 
+    /// Frames that came in an octet stream since the receiver was made, damaged ones included.
+    pub const fn frames(&self) -> u64 {
+        self.frames
+    }
+
     /// Forgets everything begun, as after the line was down.
     pub fn reset(&mut self) {
         self.framing.reset();
@@ -207,10 +215,12 @@ impl Receiver {
             streams,
             urgent,
             numbered,
+            frames,
         } = self;
         framing.feed(bytes, |shown| match shown {
             Shown::Frame(frame) if is_pause(frame) => {}
             Shown::Frame(frame) => {
+                *frames += 1;
                 let ends = numbered.taken && ends_packet(settings, streams, frame);
                 if !ends && numbered.take(settings, frame, &mut tell) {
                     return;
@@ -221,16 +231,20 @@ impl Receiver {
                 take_frame(settings, streams, frame, &mut tell);
             }
             Shown::Fault(FrameFault::Abort | FrameFault::BadEscape | FrameFault::TooLong) => {
+                *frames += 1;
                 tell(Err(Refused::Invalid));
             }
             Shown::Damaged => {
+                *frames += 1;
                 urgent.damaged += 1;
                 tell(Err(Refused::Damaged));
             }
             Shown::Urgent(packet) if packet.len() > settings.packet_octets_max => {
+                *frames += 1;
                 tell(Err(Refused::Invalid));
             }
             Shown::Urgent(packet) => {
+                *frames += 1;
                 urgent.frames += 1;
                 tell(Ok(packet));
             }

@@ -343,6 +343,7 @@ impl Link for Frames {
             others, segments, ..
         } = self;
         let mut intake = Intake::new(false);
+        intake.frames = 1;
         match others.get_mut(frame.from.index()) {
             Some((_, receiver)) => receiver.feed_frame(frame.bytes, |read| {
                 segments.take(now, frame.from, read, &mut intake, ledger);

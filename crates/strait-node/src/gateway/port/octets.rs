@@ -380,9 +380,11 @@ impl Link for Octets {
             receiver, segments, ..
         } = self;
         let mut intake = Intake::new(receiver.misses_urgent(frame.bytes));
+        let before = receiver.frames();
         receiver.feed_octets(frame.bytes, |read| {
             segments.take(now, frame.from, read, &mut intake, ledger);
         });
+        intake.frames = receiver.frames() - before;
         self.take_notes(queue, now, &frame, &mut intake, ledger);
         if self.segments.taken(queue, now, &frame, &intake, ledger) {
             self.adjust(queue);

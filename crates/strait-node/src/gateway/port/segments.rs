@@ -35,6 +35,8 @@ pub(in crate::gateway) struct Segments {
 /// What a frame or some octets brought.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
+    /// Frames that came; of an octet stream perhaps none has ended.
+    pub(super) frames: u64,
     /// By why they were refused: segments.
     refused: [u64; 4],
     undecompressed: u64,
@@ -177,7 +179,7 @@ impl Segments {
         }
         let heard = self.headers.take_heard();
         let stats = queue.stats(ledger);
-        stats.frames_in += 1;
+        stats.frames_in += intake.frames;
         stats.octets_in += frame.bytes.len() as u64;
         stats.damaged += refused(Refused::Damaged);
         stats.invalid += refused(Refused::Invalid);
