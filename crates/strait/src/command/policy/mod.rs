@@ -61,6 +61,8 @@ struct Source {
 struct Check {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    port: LeavesBy,
     /// One JSON object on stdout.
     #[arg(long)]
     json: bool,
@@ -81,15 +83,42 @@ struct Explain {
     /// The port by which it comes into the node; made there, if absent.
     #[arg(long, value_name = "PORT")]
     ingress: Option<String>,
-    /// The profile of the port that it leaves by: a serial one, if `--unit` says nothing else.
+    #[command(flatten)]
+    port: LeavesBy,
+    /// One JSON object on stdout.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The port that packets leave by.
+#[derive(Debug, clap::Args)]
+struct LeavesBy {
+    /// The profile of the port that packets leave by: a serial one, if `--unit` says nothing else.
     #[arg(long, value_enum, default_value_t)]
     profile: Profile,
     /// Octets that can't be interrupted: the link's segment, or its longest frame.
     #[arg(long, value_name = "OCTETS")]
     unit: Option<Octets>,
-    /// One JSON object on stdout.
-    #[arg(long)]
-    json: bool,
+}
+
+impl LeavesBy {
+    /// The line that packets of a class meet.
+    fn line(&self, first: bool, bit_s: u64) -> Line {
+        let unit_octets = self
+            .unit
+            .map_or_else(|| self.profile.unit_octets(first, bit_s), |octets| octets.0);
+        Line {
+            bit_s,
+            unit_octets,
+            cuts_packets: !matches!(self.profile, Profile::Plain),
+        }
+    }
+
+    /// How long packets of a class wait.
+    fn wait(&self, policy: &Policy, class: ClassId, bit_s: u64) -> WorstWait {
+        let rank = policy.classes().get(class.index()).map(|class| class.rank);
+        worst_wait(policy, class, self.line(rank == Some(0), bit_s))
+    }
 }
 
 /// How much of the line a packet has to wait for that has begun to leave.
@@ -160,18 +189,14 @@ impl Source {
 
 fn check(args: &Check) -> anyhow::Result<ExitCode> {
     let (config, policy) = args.source.read()?;
-    let line = args.source.bit_s(&config, &policy).map(|bit_s| Line {
-        bit_s,
-        unit_octets: PACKET_OCTETS_MAX,
-        cuts_packets: false,
-    });
-    let lints = lint(&policy, line);
+    let bit_s = args.source.bit_s(&config, &policy);
+    let lints = lint(&policy, bit_s.map(|bit_s| args.port.line(false, bit_s)));
     let mut table = Table::new("lints", [Column::new("lint", "")].into());
     for lint in &lints {
         table.push(vec![lint.to_string().into()]);
     }
     let result = ResultSet {
-        tables: vec![classes(&policy, line), table],
+        tables: vec![classes(&policy, bit_s, &args.port), table],
         ..ResultSet::default()
     };
     if args.json {
@@ -181,7 +206,7 @@ fn check(args: &Check) -> anyhow::Result<ExitCode> {
         for lint in &lints {
             crate::output::print(&format!("\n- {lint}\n"));
         }
-        if line.is_none() {
+        if bit_s.is_none() {
             let note = "\nRates and waits weren't looked at: give the line's rate by --line.\n";
             crate::output::print(note);
         }
@@ -195,7 +220,7 @@ fn check(args: &Check) -> anyhow::Result<ExitCode> {
 }
 
 /// All classes with what each gets and how long it waits.
-fn classes(policy: &Policy, line: Option<Line>) -> Table {
+fn classes(policy: &Policy, bit_s: Option<u64>, port: &LeavesBy) -> Table {
     let columns = [
         ("class", ""),
         ("band or prio", ""),
@@ -207,11 +232,11 @@ fn classes(policy: &Policy, line: Option<Line>) -> Table {
     ];
     let columns = columns.map(|(name, unit)| Column::new(name, unit));
     let mut table = Table::new("classes", columns.into());
-    let rates = line.map(|line| policy.plan().rates(line.bit_s));
+    let rates = bit_s.map(|bit_s| policy.plan().rates(bit_s));
     for (index, node) in policy.plan().nodes.iter().enumerate() {
         let own = rates.as_ref().and_then(|rates| rates.get(index));
-        let wait = line.zip(node.class);
-        let wait = wait.map(|(line, class)| worst_wait(policy, class, line));
+        let wait = bit_s.zip(node.class);
+        let wait = wait.map(|(bit_s, class)| port.wait(policy, class, bit_s));
         table.push(row(policy, index, node, own, wait.as_ref()));
     }
     table
@@ -327,19 +352,7 @@ fn waiting(
         let text = "not known without the line's rate: give it by --line";
         return vec![("waits", text.into())];
     };
-    let first = policy
-        .classes()
-        .get(class.index())
-        .is_some_and(|class| class.rank == 0);
-    let unit_octets = args
-        .unit
-        .map_or_else(|| args.profile.unit_octets(first, bit_s), |octets| octets.0);
-    let line = Line {
-        bit_s,
-        unit_octets,
-        cuts_packets: !matches!(args.profile, Profile::Plain),
-    };
-    let wait = worst_wait(policy, class, line);
+    let wait = args.port.wait(policy, class, bit_s);
     let seconds = |wait: Option<Duration>| match wait {
         Some(wait) => format!("{:.3} s at most", wait.as_secs_f64()),
         None => String::from("without bound"),
