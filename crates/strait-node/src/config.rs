@@ -209,6 +209,17 @@ pub enum LinkProfile {
 }
 
 impl LinkProfile {
+    /// As node files spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Segments => "segments",
+            Self::Plain => "plain",
+            Self::Adapter => "adapter",
+            Self::Hbh => "hbh",
+            Self::Ip => "ip",
+        }
+    }
+
     /// Whether a packet that is leaving can be interrupted.
     pub(crate) const fn cuts_packets(self) -> bool {
         matches!(self, Self::Segments | Self::Adapter)

@@ -137,3 +137,38 @@ fn one_bad_file_does_not_end_the_list_and_what_run_needs_is_said() {
     assert_eq!(all[1]["run_needs"].as_array().unwrap().len(), 1);
     assert_eq!(all[2]["kind"], "node file");
 }
+
+#[test]
+fn what_stops_a_start_is_said_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("node.toml");
+    let node = r#"
+        name = "a"
+        host = {}
+        [[port]]
+        name = "radio"
+        kind = "hf"
+        hf = { address = "0.0.0.1", modem = {} }
+        neighbours = [{ name = "b", hf = "0.0.0.2" }]
+        [state]
+        file = "/no/such/folder/a.state"
+        [journal]
+        file = "a.journal"
+        [status]
+        metrics = "192.0.2.1:9100"
+    "#;
+    fs::write(&path, node).unwrap();
+    let output = check(&[], std::slice::from_ref(&path));
+    let told = text(&output.stdout) + &text(&output.stderr);
+    let needs: Vec<&str> = told
+        .lines()
+        .filter(|line| line.contains("needs more"))
+        .collect();
+    assert_eq!(needs.len(), 3, "{told}");
+    for (need, place) in needs
+        .iter()
+        .zip(["radio hf.modem", "[state] file", "[status] metrics"])
+    {
+        assert!(need.contains(place), "{told}");
+    }
+}

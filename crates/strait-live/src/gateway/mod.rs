@@ -25,7 +25,7 @@ use crate::node_loop::{Ended, Options, Runner};
 use crate::signals::{SignalGuard, Stopper};
 use crate::sockets::tls::{self, TlsProfiles};
 use crate::status::StatusServer;
-use crate::status::metrics::MetricsServer;
+use crate::status::metrics::{ELSEWHERE, MetricsServer, is_own};
 use crate::status::snapshot;
 
 /// A gateway whose ports are open, ready to run. Dropping it takes everything back: interface,
@@ -152,7 +152,31 @@ impl LiveGateway {
 pub fn lacking(config: &NodeConfig) -> Vec<InvalidConfig> {
     let mut lacking = ports::lacking(config);
     lacking.extend(TlsProfiles::load(&config.tls).err());
+    let state = config.state.as_ref().map(|it| ("[state] file", &it.file));
+    let journal = config.journal.as_ref();
+    let journal = journal.map(|it| ("[journal] file", &it.file));
+    let files = state.into_iter().chain(journal);
+    lacking.extend(files.filter_map(|(place, file)| without_folder(place, file)));
+    let metrics = config.status.metrics;
+    let refused = |address: &SocketAddr| !config.status.metrics_anywhere && !is_own(*address);
+    lacking.extend(metrics.filter(refused).map(|address| InvalidConfig {
+        place: String::from("[status] metrics"),
+        message: format!("`{address}` isn't a loopback address: {ELSEWHERE}"),
+    }));
     lacking
+}
+
+/// A file that the gateway makes, and whose folder it doesn't.
+fn without_folder(place: &str, file: &str) -> Option<InvalidConfig> {
+    let folder = Path::new(file).parent()?;
+    let is_there = folder.as_os_str().is_empty() || folder.is_dir();
+    (!is_there).then(|| InvalidConfig {
+        place: place.into(),
+        message: format!(
+            "there is no folder `{0}` on this host: mkdir -p {0}",
+            folder.display()
+        ),
+    })
 }
 
 /// What an operator should know of a gateway that runs all the same.
@@ -206,18 +230,21 @@ fn add_services(
 
 /// Whether a gateway makes sense without the ports that could not be opened.
 ///
-/// Without all its host sides it doesn't. Link ports may come later, as long as one of them is up
-/// or isn't there yet: a device that is plugged in, an address that another program sets, a modem
-/// that is switched on.
+/// Without all its host sides it doesn't, but for one whose bridge isn't there yet. Link ports may
+/// come later, as long as one of them is up or isn't there yet: a device that is plugged in, an
+/// address that another program sets, a modem that is switched on.
 fn judge(config: &NodeConfig, failures: Vec<(PortId, Error)>) -> Result<(), Error> {
     let all_down = failures.len() == config.ports.len();
     let mut hopeless = None;
     let mut hope = false;
     for (port, error) in failures {
-        if config.host_side(port).is_some() {
+        let is_host = config.host_side(port).is_some();
+        if is_host && error.errno() != Some(Errno::ENODEV as i32) {
             return Err(error);
         }
-        if only_an_operator_mends(&error) {
+        if is_host {
+            hope = true;
+        } else if only_an_operator_mends(&error) {
             hopeless = hopeless.or(Some(error));
         } else {
             hope = true;
@@ -345,7 +372,7 @@ mod tests {
         let config: NodeConfig = parse("a.toml", NODE).unwrap();
         assert_eq!(
             ready_line(&config, &[PortId(1)], None),
-            "a: up: strait0, line=/dev/ttyUSB0 9600 baud (down), net=127.0.0.1:7001; \
+            "a: up: strait0, line=/dev/ttyUSB0 9600 baud (down), net=127.0.0.1:7001 to b; \
              status: /run/strait/a.sock"
         );
     }
@@ -358,11 +385,13 @@ mod tests {
         let config: NodeConfig = parse("a.toml", &text).unwrap();
         assert_eq!(
             ready_line(&config, &[], None),
-            "a: up: strait0, line=/dev/ttyUSB0 9600 baud, net=127.0.0.1:7001, ops=strait1; \
+            "a: up: strait0, line=/dev/ttyUSB0 9600 baud, net=127.0.0.1:7001 to b, ops=strait1; \
              status: /run/strait/a.sock"
         );
         assert!(judge(&config, vec![failure(2, Errno::ENOENT)]).is_ok());
         assert!(judge(&config, vec![failure(3, Errno::ENOENT)]).is_err());
+        // Its bridge isn't there yet.
+        assert!(judge(&config, vec![failure(3, Errno::ENODEV)]).is_ok());
         // One more port than links: the interface of operations is the last.
         assert_eq!(ports(&config).unwrap().len(), 4);
     }

@@ -210,8 +210,27 @@ fn kiss(port: &PortConfig, own: &config::KissPort) -> Result<KissPort, InvalidCo
     Ok(KissPort::new(config, line))
 }
 
-/// What a port attaches to, in a few words.
+/// What a port attaches to and whom it reaches, in a few words.
 pub(crate) fn describe(port: &PortConfig) -> String {
+    let mut text = attachment(port);
+    if port.profile != LinkProfile::default() {
+        text += &format!(" {}", port.profile.name());
+    }
+    let names = port.neighbours.iter().map(|it| it.name.as_str());
+    let shown: Vec<&str> = names.clone().take(NAMES_MAX).collect();
+    if !shown.is_empty() {
+        text += &format!(" to {}", shown.join(" and "));
+    }
+    match names.count().saturating_sub(NAMES_MAX) {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+/// Neighbours that the line of a start names.
+const NAMES_MAX: usize = 3;
+
+fn attachment(port: &PortConfig) -> String {
     let local = |local: &Option<PortAddress>| local.map_or_else(String::new, |it| it.to_string());
     match &port.kind {
         PortKind::Serial(line) => format!(

@@ -1,13 +1,18 @@
 //! Counters in the Prometheus text format (OpenMetrics 1.0), over HTTP on a loopback address.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 
+use socket2::{Domain, Socket, Type};
 use strait_core::time::Instant;
 
 use super::server::{Answer, Answerer, Listener, Server};
 use crate::error::{Doing, Error};
 use crate::node_loop::service::{Service, View};
+
+/// Clients that may wait for their turn.
+const BACKLOG: i32 = 16;
 
 /// Serves `GET /metrics`.
 #[derive(Debug)]
@@ -17,18 +22,19 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens at `address`. The counters tell who talks how much, and the server has no
-    /// password: an address that others can reach must be wished for by `allow_remote`.
+    /// Listens at `address`, which the host may get later. The counters tell who talks how much,
+    /// and the server has no password: an address that others can reach must be wished for by
+    /// `allow_remote`.
     ///
     /// # Errors
     /// The address isn't loopback, is in use, or the system says no.
     pub fn bind(address: SocketAddr, allow_remote: bool) -> Result<Self, Error> {
         let doing = || format!("serve metrics on {address}");
-        if !address.ip().is_loopback() && !allow_remote {
+        if !allow_remote && !is_own(address) {
             let error = Error::invalid(doing(), "it isn't a loopback address");
-            return Err(error.with_remedy("use 127.0.0.1 or [::1], or allow remote access"));
+            return Err(error.with_remedy(ELSEWHERE));
         }
-        let listener = TcpListener::bind(address).doing(doing)?;
+        let listener = listen(address).doing(doing)?;
         let address = listener.local_addr().doing(doing)?;
         let server = Server::new(Listener::Tcp(listener), answerer()).doing(doing)?;
         Ok(Self { server, address })
@@ -38,6 +44,25 @@ impl MetricsServer {
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+/// What to do about an address that others can reach.
+pub(crate) const ELSEWHERE: &str =
+    "use 127.0.0.1 or [::1], or allow others with metrics_anywhere = true";
+
+/// Whether only this host can ask at an address.
+pub(crate) fn is_own(address: SocketAddr) -> bool {
+    address.ip().is_loopback()
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    // Set for the socket, whichever its family: an IPv6 socket takes the option, too.
+    socket.set_freebind_v4(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 impl Service for MetricsServer {
@@ -92,5 +117,13 @@ mod tests {
         let error = MetricsServer::bind(address, false).unwrap_err().to_string();
         assert!(error.contains("loopback"), "{error}");
         assert!(MetricsServer::bind(address, true).is_ok());
+    }
+
+    #[test]
+    fn the_address_may_come_later() {
+        for address in ["192.0.2.1:0", "[2001:db8::1]:0"] {
+            let bound = MetricsServer::bind(address.parse().unwrap(), true);
+            assert_eq!(bound.err().map(|error| error.to_string()), None);
+        }
     }
 }
