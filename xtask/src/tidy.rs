@@ -4,6 +4,7 @@ pub(crate) mod arrows;
 mod conformance;
 mod libraries;
 mod links;
+mod prose;
 mod source;
 mod types;
 mod words;
@@ -182,6 +183,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
         links::check_scenarios,
         links::check_decisions,
         conformance::check,
+        prose::check,
     ];
     rules.into_iter().flat_map(|rule| rule(tree)).collect()
 }

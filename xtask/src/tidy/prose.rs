@@ -1,0 +1,120 @@
+//! Prose of the README and the book: sentences name their subjects, and phrases stay away.
+
+use super::{File, Finding, Tree};
+
+/// Words that make a clause of a sentence's subject, unless the sentence is a question.
+const OPENERS: [&str; 4] = ["Who", "What", "Whoever", "Whatever"];
+
+/// Phrases that stood in the book, in lower case, and what to write instead.
+const PHRASES: [(&str, &str); 9] = [
+    ("goes in circles", "loops"),
+    ("left away", "left out"),
+    ("of ours", "of `strait`"),
+    ("others than", "all but"),
+    ("what doesn't", "a noun, such as packets"),
+    ("what is lost", "losses"),
+    ("what isn't", "a noun, such as packets"),
+    ("what waits", "waiting packets"),
+    ("whoever", "a noun, such as a station"),
+];
+
+/// Checks each page.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for page in tree.files.iter().filter(|file| is_page(file)) {
+        for (line, sentence) in sentences(&page.text) {
+            let all = complaints(&sentence).into_iter();
+            findings.extend(all.map(|what| Finding::new("prose", &page.path, line, what)));
+        }
+    }
+    findings
+}
+
+fn is_page(file: &File) -> bool {
+    file.path == "README.md" || file.path.starts_with("docs/book/") && file.is("md")
+}
+
+/// What is wrong with a sentence.
+fn complaints(sentence: &str) -> Vec<String> {
+    let end = sentence.trim_end_matches(|char: char| !char.is_alphanumeric() && char != '?');
+    if end.ends_with('?') {
+        return Vec::new();
+    }
+    let mut words = sentence.split(|char: char| !char.is_alphanumeric());
+    let first = words.find(|word| !word.is_empty()).unwrap_or_default();
+    let mut found = Vec::new();
+    if OPENERS.contains(&first) {
+        found.push(format!("`{first}` begins a sentence: name its subject"));
+    }
+    let lower = sentence.to_lowercase();
+    for (phrase, instead) in PHRASES {
+        if lower.contains(phrase) {
+            found.push(format!("`{phrase}`: write {instead}"));
+        }
+    }
+    found
+}
+
+/// Sentences and cells with the lines on which they begin; not headings, fenced blocks and marks.
+fn sentences(text: &str) -> Vec<(usize, String)> {
+    let mut all = Vec::new();
+    let mut open = String::new();
+    let mut begin = 0;
+    let mut fenced = false;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        let fence = line.starts_with("```");
+        let silent = fence || fenced || line.starts_with('#') || line.starts_with("<!--");
+        fenced ^= fence;
+        if silent || line.is_empty() || line.starts_with(['|', '-', '*']) {
+            all.push((begin, std::mem::take(&mut open)));
+        }
+        if silent {
+            continue;
+        }
+        for word in line.replace('|', " | ").split_whitespace() {
+            if open.is_empty() {
+                begin = index + 1;
+            }
+            open.push_str(word);
+            open.push(' ');
+            let bare = word.trim_end_matches(['*', '_', ')', '"', '»']);
+            if word == "|" || bare.ends_with(['.', '?', '!']) {
+                all.push((begin, std::mem::take(&mut open)));
+            }
+        }
+    }
+    all.push((begin, open));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<usize> {
+        let findings = check(&Tree::of(&[("docs/book/a.md", text)]));
+        findings.iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn clauses_that_begin_sentences_are_found() {
+        assert_eq!(lines("It waits. Who asks\nfirst is served.\n"), [1]);
+        assert_eq!(lines("\nIt\nwaits.\nWhat a host says counts.\n"), [4]);
+        assert_eq!(lines("It waits\n- **Whatever** it says.\n"), [2]);
+        assert_eq!(lines("| a |\n|---|\n| b | Who sends |\n"), [3]);
+        assert!(check(&Tree::of(&[("docs/a.md", "What it is.\n")])).is_empty());
+    }
+
+    #[test]
+    fn questions_headings_and_blocks_pass() {
+        assert!(lines("What is\nlost? **Who sends?** A host.\n").is_empty());
+        assert!(lines("## What is lost\n<!-- What -->\n```text\nWhat waits.\n```\n").is_empty());
+    }
+
+    #[test]
+    fn phrases_are_found_across_lines() {
+        assert_eq!(lines("A key. If it is left\naway, it is 1.\n"), [1]);
+        assert!(lines("It is left\n\naway.\n").is_empty());
+    }
+}
