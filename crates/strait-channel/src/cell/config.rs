@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use strait_core::keys::KeyError;
 use strait_core::time::Duration;
-use strait_core::units::{BitRate, Time};
+use strait_core::units::{BitRate, Octets, Time};
 
 use crate::validate::require;
 
@@ -31,6 +31,10 @@ pub struct CellConfig {
     pub basic_rate: BitRate,
     /// Frames that a card takes from its node before it has sent them.
     pub card: usize,
+    /// The shortest frame for one station whose sender asks for the channel before (RTS); none if
+    /// not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rts: Option<Octets>,
     /// How often a frame is sent again that nobody acknowledges.
     pub retries: u32,
     /// The shortest contention window, in slots.
@@ -69,6 +73,7 @@ impl Default for CellConfig {
             sense: None,
             basic_rate: BitRate(1_000_000),
             card: 1,
+            rts: None,
             retries: 7,
             window_min: 31,
             window_max: 1023,

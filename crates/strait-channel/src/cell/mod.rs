@@ -5,9 +5,10 @@
 //! Frames for all are sent once. Stations that don't hear each other meet at a receiver between
 //! them. Where two transmissions overlap at a receiver, neither is understood.
 //!
-//! Modelled are the distributed coordination function of IEEE 802.11-2020 clause 10.3 without
-//! RTS, with EIFS, the acknowledgement's reservation (NAV) and the draw after each frame. Not
-//! modelled are propagation times, capture, and management frames: all know each other.
+//! Modelled are the distributed coordination function of IEEE 802.11-2020 clause 10.3 with EIFS,
+//! reservations (NAV), RTS and CTS before long frames where the file asks for it, and the draw
+//! after each frame. Not modelled are propagation times, capture, and management frames: all know
+//! each other.
 
 mod config;
 mod station;
@@ -31,8 +32,10 @@ use crate::{Deliver, Heard, LossCause, Medium, MediumEvent, PathId, Side, Statio
 
 /// Octets around a packet: the frame's header and check, and LLC with SNAP.
 const FRAME_OCTETS: u64 = 24 + 4 + 8;
-/// Octets of an acknowledgement.
+/// Octets of an acknowledgement, and of a permission to send (CTS).
 const ACK_OCTETS: u64 = 14;
+/// Octets of a question whether a frame may be sent (RTS).
+const RTS_OCTETS: u64 = 20;
 
 /// What happens at a moment that is known before.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +44,11 @@ enum Step {
     End(u64),
     /// A receiver acknowledges.
     Acknowledge { from: usize, to: usize, number: u64 },
-    /// No acknowledgement has begun.
+    /// A receiver permits a frame.
+    Permit { from: usize, to: usize, number: u64 },
+    /// The frame that was permitted begins.
+    Permitted { station: usize, number: u64 },
+    /// No answer has begun.
     Silence { station: usize, number: u64 },
 }
 
@@ -55,6 +62,14 @@ struct Emission {
     at: Vec<(usize, Option<LossCause>)>,
 }
 
+impl Emission {
+    /// Why a station doesn't understand it; `None` if it does.
+    fn lost(&self, to: usize) -> Option<LossCause> {
+        let there = self.at.iter().find(|(other, _)| *other == to);
+        there.map_or(Some(LossCause::Outage), |(_, lost)| *lost)
+    }
+}
+
 /// What a transmission is.
 #[derive(Clone, Copy, Debug)]
 enum What {
@@ -62,6 +77,10 @@ enum What {
     Frame { number: u64, to: Option<usize> },
     /// An acknowledgement of a frame.
     Ack { to: usize, number: u64 },
+    /// May the frame ahead be sent?
+    Rts { number: u64, to: usize },
+    /// It may.
+    Cts { to: usize, number: u64 },
 }
 
 /// What two stations sent each other.
@@ -78,8 +97,10 @@ struct Times {
     sifs: Duration,
     difs: Duration,
     eifs: Duration,
+    /// An acknowledgement, or a permission.
     ack: Duration,
-    /// How long a sender waits for an acknowledgement to begin.
+    rts: Duration,
+    /// How long a sender waits for an answer to begin.
     patience: Duration,
 }
 
@@ -118,7 +139,8 @@ impl Cell {
         let rate = way.rate.map_or(basic, |rate| LineRate::new(rate.0, 8));
         // The highest mandatory rate that isn't above the frame's own.
         let ack_rate = rate.bit_s().min(2 * basic.bit_s());
-        let answer = |rate: LineRate| cell.preamble.0 + rate.time_for(ACK_OCTETS);
+        let short = |rate: LineRate, octets| cell.preamble.0 + rate.time_for(octets);
+        let control = LineRate::new(ack_rate, 8);
         let (slot, sifs) = (cell.slot.0, cell.sifs.0);
         let difs = sifs + 2 * slot;
         Ok(Self {
@@ -126,8 +148,9 @@ impl Cell {
                 slot,
                 sifs,
                 difs,
-                eifs: sifs + difs + answer(basic),
-                ack: answer(LineRate::new(ack_rate, 8)),
+                eifs: sifs + difs + short(basic, ACK_OCTETS),
+                ack: short(control, ACK_OCTETS),
+                rts: short(control, RTS_OCTETS),
                 patience: sifs + slot + cell.preamble.0,
             },
             rate,
@@ -152,12 +175,22 @@ impl Cell {
         self.config.preamble.0 + rate.time_for(octets as u64 + FRAME_OCTETS)
     }
 
+    /// Whether the sender of a frame for one station asks before.
+    fn asks(&self, octets: usize) -> bool {
+        let least = self.config.rts;
+        least.is_some_and(|least| octets as u64 >= least.0)
+    }
+
     /// What a lone station carries in frames of the greatest length.
     fn usual_rate(&self) -> LineRate {
         let octets = self.frame_octets_max as usize;
         let draw = self.times.slot * self.config.window_min / 2;
         let around = self.times.difs + draw + self.times.sifs + self.times.ack;
-        let whole = nanos(around + self.airtime(octets, false)).max(1);
+        let asked = match self.asks(octets) {
+            true => self.times.rts + self.times.ack + 2 * self.times.sifs,
+            false => Duration::ZERO,
+        };
+        let whole = nanos(asked + around + self.airtime(octets, false)).max(1);
         let bits = octets as u128 * 8 * 1_000_000_000;
         LineRate::new((bits / u128::from(whole)) as u64, 8)
     }
@@ -233,11 +266,29 @@ impl Cell {
         let Some((number, to, octets)) = self.stations[station].begin() else {
             return;
         };
-        let lasts = self.airtime(octets, to.is_none());
+        let (what, lasts) = match to.filter(|_| self.asks(octets)) {
+            Some(to) => (What::Rts { number, to }, self.times.rts),
+            None => {
+                let lasts = self.airtime(octets, to.is_none());
+                (What::Frame { number, to }, lasts)
+            }
+        };
+        self.emit_frame(at, station, to, what, lasts);
+    }
+
+    /// A station sends its frame ahead, or asks whether it may.
+    fn emit_frame(
+        &mut self,
+        at: Instant,
+        station: usize,
+        to: Option<usize>,
+        what: What,
+        lasts: Duration,
+    ) {
         for (path, side) in self.ways(station, to) {
             self.paths[path].stats[side.index()].busy_ns += nanos(lasts);
         }
-        self.emit(at, station, What::Frame { number, to }, lasts);
+        self.emit(at, station, what, lasts);
     }
 
     /// The paths by which a station's frame goes.
@@ -264,10 +315,7 @@ impl Cell {
             }
             let (defer, until) = match (*lost, emission.what) {
                 (Some(_), _) => (self.times.eifs, at),
-                (None, What::Frame { to: Some(to), .. }) if to != *other => {
-                    (self.times.difs, at + self.times.sifs + self.times.ack)
-                }
-                (None, _) => (self.times.difs, at),
+                (None, what) => (self.times.difs, at + self.reserved(what, *other)),
             };
             self.stations[*other].quiet(at, defer, until);
         }
@@ -275,12 +323,55 @@ impl Cell {
         self.stations[emission.from].quiet(at, self.times.difs, at);
         match emission.what {
             What::Frame { number, to } => self.frame_ends(at, number, to, &emission),
-            What::Ack { to, number } => {
-                let lost = emission.at.iter().find(|(other, _)| *other == to);
-                let lost = lost.map_or(Some(LossCause::Outage), |(_, lost)| *lost);
-                self.answered(at, to, number, lost);
-            }
+            What::Ack { to, number } => self.answered(at, to, number, emission.lost(to)),
+            What::Rts { number, to } => self.asked(at, number, to, &emission),
+            What::Cts { to, number } => match emission.lost(to) {
+                None => {
+                    let permitted = Step::Permitted {
+                        station: to,
+                        number,
+                    };
+                    self.plan(at + self.times.sifs, permitted);
+                }
+                lost => self.answered(at, to, number, lost),
+            },
         }
+    }
+
+    /// For how long a station that understands a transmission, and isn't meant, leaves the channel
+    /// to others behind it.
+    fn reserved(&self, what: What, other: usize) -> Duration {
+        let Times {
+            sifs, ack, slot, ..
+        } = self.times;
+        match what {
+            What::Frame { to: Some(to), .. } if to != other => sifs + ack,
+            // Until it notices the frame: if none comes, it wasn't permitted.
+            What::Rts { to, .. } if to != other => 2 * sifs + ack + slot,
+            What::Cts { to, .. } if to != other => {
+                2 * sifs + self.airtime(self.stations[to].octets(), false) + ack
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// A station has asked another whether its frame may be sent.
+    fn asked(&mut self, at: Instant, number: u64, to: usize, emission: &Emission) {
+        let from = emission.from;
+        let lost = emission.lost(to);
+        self.stations[from].lost = lost;
+        let step = match lost {
+            None if self.stations[to].is_free(at) => Step::Permit {
+                from: to,
+                to: from,
+                number,
+            },
+            _ => {
+                let station = from;
+                return self.plan(at + self.times.patience, Step::Silence { station, number });
+            }
+        };
+        self.plan(at + self.times.sifs, step);
     }
 
     fn frame_ends(&mut self, at: Instant, number: u64, to: Option<usize>, emission: &Emission) {
@@ -290,19 +381,17 @@ impl Cell {
         };
         let octets = frame.octets.clone();
         let Some(to) = to else {
-            let heard = |to: usize| emission.at.iter().find(|(other, _)| *other == to);
             let others: Vec<_> = self.between.range((from, 0)..=(from, usize::MAX)).collect();
             let others: Vec<usize> = others.into_iter().map(|((_, to), _)| *to).collect();
             for to in others {
-                match heard(to).map_or(Some(LossCause::Outage), |(_, lost)| *lost) {
+                match emission.lost(to) {
                     Some(cause) => self.count_loss(from, to, cause, octets.len()),
                     None => self.deliver(at, from, to, octets.clone()),
                 }
             }
             return self.over(at, from, true);
         };
-        let lost = emission.at.iter().find(|(other, _)| *other == to);
-        let lost = lost.map_or(Some(LossCause::Outage), |(_, lost)| *lost);
+        let lost = emission.lost(to);
         self.stations[from].lost = lost;
         if lost.is_some() {
             let silence = Step::Silence {
@@ -371,6 +460,21 @@ impl Cell {
                     return self.answered(at, to, number, Some(LossCause::Collision));
                 }
                 self.emit(at, from, What::Ack { to, number }, self.times.ack);
+            }
+            Step::Permit { from, to, number } => {
+                if self.stations[from].sending {
+                    return self.answered(at, to, number, Some(LossCause::Collision));
+                }
+                self.emit(at, from, What::Cts { to, number }, self.times.ack);
+            }
+            Step::Permitted { station, number } => {
+                let it = &self.stations[station];
+                let Some(frame) = it.front(number).filter(|_| !it.sending) else {
+                    return self.answered(at, station, number, Some(LossCause::Collision));
+                };
+                let (to, octets) = (frame.to, frame.octets.len());
+                let lasts = self.airtime(octets, false);
+                self.emit_frame(at, station, to, What::Frame { number, to }, lasts);
             }
             Step::Silence { station, number } => {
                 let lost = self.stations[station].lost;

@@ -147,6 +147,16 @@ impl Station {
         self.defer = defer;
     }
 
+    /// Whether it may answer: it notices nobody, and nobody has reserved the channel.
+    pub(super) fn is_free(&self, at: Instant) -> bool {
+        self.busy == 0 && self.clear <= at
+    }
+
+    /// Octets of the frame ahead.
+    pub(super) fn octets(&self) -> usize {
+        self.queue.front().map_or(0, |frame| frame.octets.len())
+    }
+
     /// Sends the frame ahead: its number, for whom it is, and its octets.
     pub(super) fn begin(&mut self) -> Option<(u64, Option<usize>, usize)> {
         let frame = self.queue.front()?;

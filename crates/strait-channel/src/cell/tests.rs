@@ -3,7 +3,7 @@ use alloc::string::ToString;
 use alloc::vec;
 
 use strait_core::id::{ClassId, TxId};
-use strait_core::units::{BitRate, Share};
+use strait_core::units::{BitRate, Octets, Share};
 
 use super::*;
 
@@ -185,11 +185,15 @@ fn bianchi(n: u32, w: f64, payload: f64, success: f64, collision: f64) -> f64 {
 
 #[test]
 fn saturated_cells_carry_what_bianchi_s_model_says() {
-    for n in [2, 5, 10, 20] {
+    for (n, rts) in [2, 5, 10, 20]
+        .into_iter()
+        .flat_map(|n| [(n, false), (n, true)])
+    {
         let octets = 1000;
         // Without a limit on retries, as the model has it.
         let config = change(config(&vec![0.0; n as usize]), |it| {
             (it.retries, it.card) = (255, 1);
+            it.rts = rts.then_some(Octets(0));
         });
         let mut bench = Bench::new(&config, 7);
         let seconds = 20;
@@ -200,18 +204,45 @@ fn saturated_cells_carry_what_bianchi_s_model_says() {
         let payload = octets as f64 * 8.0 / 11e6;
         let frame = 192e-6 + f64::from(octets as u32 + 36) * 8.0 / 11e6;
         let success = frame + 10e-6 + 248e-6 + 50e-6;
+        let (asked, question) = (272e-6 + 10e-6 + 248e-6 + 10e-6, 272e-6);
+        let success = if rts { asked + success } else { success };
         // Others wait EIFS behind what they didn't understand.
-        let collision = frame + 364e-6;
+        let collision = if rts { question } else { frame } + 364e-6;
         let model = bianchi(n, 32.0, payload, success, collision);
-        assert!((got / model - 1.0).abs() < 0.05, "{n}: {got} of {model}");
+        assert!(
+            (got / model - 1.0).abs() < 0.05,
+            "{n} {rts}: {got} of {model}"
+        );
     }
+}
+
+#[test]
+fn a_long_frame_is_asked_for_where_the_file_says_so() {
+    let config = change(config(&[0.0, 200.0]), |it| it.rts = Some(Octets(500)));
+    let mut bench = Bench::new(&config, 1);
+    bench.now = us(1000);
+    bench.send(0, NeighbourId(1), 499);
+    bench.run(us(10_000), 0, &|_| None);
+    bench.now = us(20_000);
+    bench.send(0, NeighbourId(1), 500);
+    bench.run(us(30_000), 0, &|_| None);
+    let [(short, ..), (long, ..)] = bench.heard[..] else {
+        panic!("{:?}", bench.heard)
+    };
+    assert_eq!(short.as_nanos() / 1000, 1000 + 192 + 535 * 8 / 11);
+    // A question of 20 octets and a permission of 14 at 2 Mbit/s, SIFS behind each.
+    let asked = (192 + 80) + 10 + (192 + 56) + 10;
+    assert_eq!(long.as_nanos() / 1000, 20_000 + asked + 192 + 536 * 8 / 11);
+    assert_eq!(bench.done.len(), 2);
 }
 
 #[test]
 fn stations_that_do_not_hear_each_other_meet_between() {
     let fill = |from: usize| (from != 1).then_some(1);
-    let share = |sense: Option<f64>| {
-        let config = change(config(&[0.0, 200.0, 400.0]), |it| it.sense = sense);
+    let share = |sense: Option<f64>, rts: Option<u64>| {
+        let config = change(config(&[0.0, 200.0, 400.0]), |it| {
+            (it.sense, it.rts) = (sense, rts.map(Octets));
+        });
         let mut bench = Bench::new(&config, 3);
         bench.run(Instant::from_secs(20), 1000, &fill);
         let collisions: u64 = bench
@@ -223,10 +254,14 @@ fn stations_that_do_not_hear_each_other_meet_between() {
             .sum();
         (bench.heard.len(), collisions)
     };
-    let (hidden, lost) = share(None);
-    let (heard, few) = share(Some(450.0));
+    let (hidden, lost) = share(None, None);
+    let (heard, few) = share(Some(450.0), None);
     assert!(lost > 100 && few == 0, "{lost} {few}");
     assert!(hidden < heard * 3 / 4, "{hidden} {heard}");
+    // Where they ask before, the one between tells the other: only questions meet, which are short.
+    let (asked, few) = share(None, Some(0));
+    assert!(few * 3 < lost, "{few} {lost}");
+    assert!(asked > hidden, "{asked} {hidden}");
 }
 
 #[test]
