@@ -138,6 +138,12 @@ impl Order {
         starves.map(|(_, key)| *key).or(least)
     }
 
+    /// Whether at most one stream of a code point has octets to send, new ones only with `fresh`.
+    pub(crate) fn is_alone(&self, dscp: u8, fresh: bool) -> bool {
+        let queue = self.queues[usize::from(fresh)].get(&dscp);
+        queue.is_none_or(|queue| queue.by_rank.len() <= 1)
+    }
+
     /// The stream of a code point that has something to say beside octets.
     pub(crate) fn next_word(&self, dscp: u8) -> Option<Key> {
         self.words.get(&dscp)?.first().copied()

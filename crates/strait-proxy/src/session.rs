@@ -330,6 +330,11 @@ impl Session {
         self.ready().min(self.streams.answers(now, lately))
     }
 
+    /// Whether no stream of a code point waits for another one to send.
+    pub fn is_alone(&self, dscp: u8) -> bool {
+        self.streams.is_alone(dscp, self.flights.has_room())
+    }
+
     /// The next datagram of a code point, of at most so many octets.
     pub fn poll(&mut self, now: Instant, dscp: u8, octets_max: usize) -> Option<Vec<u8>> {
         if self.greeting.is_due(now) {

@@ -234,6 +234,11 @@ impl Table {
         self.order.next(now, dscp, fresh, wait)
     }
 
+    /// Whether no stream of a code point waits for another one to send.
+    pub(crate) fn is_alone(&self, dscp: u8, fresh: bool) -> bool {
+        self.order.is_alone(dscp, fresh)
+    }
+
     /// Octets that streams have to send, new ones only with `fresh`.
     pub(crate) const fn ready(&self, fresh: bool) -> u64 {
         self.order.ready(fresh)

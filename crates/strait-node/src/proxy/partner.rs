@@ -37,6 +37,9 @@ const DATAGRAM_TURN: Duration = Duration::from_millis(3750);
 const DATAGRAM_OCTETS: u64 = 512;
 const DATAGRAM_SLOW: Duration = Duration::from_millis(2200);
 const DATAGRAM_OCTETS_MIN: u64 = 256;
+/// The same on slow lines, of a stream that is alone: nobody waits yet, and headers of shorter ones
+/// would make it slower than TCP's own segments are.
+const DATAGRAM_OCTETS_ALONE: usize = 1024;
 /// Line time that may come of a stream before any of it is taken: round trips of a far satellite.
 const WINDOW: Duration = Duration::from_secs(4);
 /// The same where the link repeats by itself: others come on while one is repeated for long.
@@ -149,7 +152,7 @@ impl LinkView {
         let datagram = self.datagram() as u64;
         let hold = self.octets(hold.unwrap_or(usual));
         hold.saturating_sub(datagram + self.octets(around))
-            .clamp(datagram, WINDOW_OCTETS_MAX)
+            .clamp(self.datagram_alone() as u64, WINDOW_OCTETS_MAX)
     }
 
     fn settings(&self, limits: Limits) -> Settings {
@@ -160,7 +163,7 @@ impl LinkView {
         };
         let window = self.octets(window.max(self.turn * 2));
         // Two datagrams each way, and what waits before them.
-        let line = self.time(4 * self.datagram() as u64 + self.queued);
+        let line = self.time(4 * self.datagram_alone() as u64 + self.queued);
         let waits = if self.repairs {
             let (least, ack) = match self.turn.is_zero() {
                 true => (PATIENCE_REPAIRED, ACK),
@@ -197,6 +200,15 @@ impl LinkView {
         let time = if self.plans { DATAGRAM_TURN } else { DATAGRAM };
         let usual = self.octets(time).max(slow).max(DATAGRAM_OCTETS_MIN);
         usize::try_from(usual).unwrap_or(usize::MAX).min(self.mtu)
+    }
+
+    /// The same of a stream that is alone. Turns are planned by datagrams of one length.
+    fn datagram_alone(&self) -> usize {
+        let usual = self.datagram();
+        if self.turn.is_zero() && usual <= DATAGRAM_OCTETS as usize {
+            return DATAGRAM_OCTETS_ALONE.min(self.mtu);
+        }
+        usual
     }
 
     /// Whether so many octets of a class wait at it that the next datagram has to.
@@ -307,10 +319,11 @@ impl Partner {
             return None;
         }
         let headers = if self.address.is_ipv4() { 28 } else { 48 };
-        let octets_max = link
-            .datagram()
-            .saturating_sub(headers)
-            .min(DATAGRAM_OCTETS_MAX);
+        let longest = match self.session.is_alone(dscp) {
+            true => link.datagram_alone(),
+            false => link.datagram(),
+        };
+        let octets_max = longest.saturating_sub(headers).min(DATAGRAM_OCTETS_MAX);
         let datagram = self.session.poll(now, dscp, octets_max)?;
         let octets = (datagram.len() + headers) as u64;
         self.next.insert(dscp, now + link.pause(octets));

@@ -597,6 +597,26 @@ fn a_datagram_waits_while_others_of_its_class_do_but_not_for_ever() {
 }
 
 #[test]
+fn a_stream_that_is_alone_on_a_slow_line_has_longer_datagrams() {
+    let mut pair = Pair::new(|_| ());
+    let [near, _] = pair.connect();
+    let other = pair.ask(2, "10.2.0.2:80");
+    let far = pair.take(1)[0].0;
+    pair.open(1, far);
+    pair.open(0, other);
+    let slow = LinkView { bit_s: 300, ..LINK };
+    let now = pair.now;
+    let proxy = &mut pair.sides[0];
+    proxy.set_link(now, 0, Some(slow));
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), None);
+    let alone = proxy.poll(now, 0, 10, class(0)).unwrap();
+    assert!((900..=1024 - 28).contains(&alone.len()), "{}", alone.len());
+    proxy.hear_stream(now, other, StreamEvent::Data(&[2; 6000]), None);
+    let both = proxy.poll(now, 0, 10, class(0)).unwrap();
+    assert!(both.len() <= 256 - 28, "{}", both.len());
+}
+
+#[test]
 fn a_turn_has_what_waits_and_nothing_pushes_that_out() {
     let hf = LinkView {
         repairs: true,
