@@ -21,6 +21,10 @@ const QUEUED: Duration = Duration::from_millis(50);
 /// of the presets hold. Where a turn is planned here it waits in the session instead, so that it
 /// is decided late what goes.
 const QUEUED_TURN: Duration = Duration::from_secs(30);
+/// The same on slow lines, as long as that is no more than so many octets: what a turn costs is
+/// longer there, too.
+const QUEUED_TURN_SLOW: Duration = Duration::from_secs(60);
+const QUEUED_TURN_OCTETS: u64 = 8000;
 /// The same while the other side asks, unless answers to what it has just asked take more: cut,
 /// they would take another turn. And how long after a question it is likely to ask again.
 const TURN_ASKED: Duration = Duration::from_secs(10);
@@ -133,7 +137,13 @@ impl LinkView {
 
     /// Octets that wait for a turn.
     pub(crate) fn queued_turn(&self) -> u64 {
-        self.octets(QUEUED_TURN)
+        self.octets(self.turn_queued())
+    }
+
+    /// Line time of these.
+    fn turn_queued(&self) -> Duration {
+        let slow = QUEUED_TURN_SLOW.min(self.time(QUEUED_TURN_OCTETS));
+        QUEUED_TURN.max(slow)
     }
 
     /// Whether turns have what waits at the link as they begin.
@@ -145,7 +155,7 @@ impl LinkView {
     /// leaving.
     fn hold(&self, hold: Option<Duration>) -> u64 {
         let (usual, around) = match (self.plans, self.repairs) {
-            (true, _) => (QUEUED_TURN, REPEATED_TURN),
+            (true, _) => (self.turn_queued(), REPEATED_TURN),
             (false, true) => (HOLD, REPEATED),
             (false, false) => (HOLD, QUEUED * 2),
         };
@@ -167,7 +177,11 @@ impl LinkView {
         let waits = if self.repairs {
             let (least, ack) = match self.turn.is_zero() {
                 true => (PATIENCE_REPAIRED, ACK),
-                false => (PATIENCE_TURNS + self.turn * 4, ACK_TURNS),
+                // One for some datagrams: each is a packet with headers, and all leave in one turn.
+                false => (
+                    PATIENCE_TURNS + self.turn * 4,
+                    ACK_TURNS.max(self.time(4 * self.datagram() as u64)),
+                ),
             };
             let patience = least + line;
             Waits {
@@ -202,13 +216,18 @@ impl LinkView {
         usize::try_from(usual).unwrap_or(usize::MAX).min(self.mtu)
     }
 
-    /// The same of a stream that is alone. Turns are planned by datagrams of one length.
+    /// The same of a stream that is alone, but for queues that hold no more than a turn.
     fn datagram_alone(&self) -> usize {
         let usual = self.datagram();
-        if self.turn.is_zero() && usual <= DATAGRAM_OCTETS as usize {
-            return DATAGRAM_OCTETS_ALONE.min(self.mtu);
+        let most = match (self.plans, self.turn.is_zero()) {
+            (true, _) => DATAGRAM_OCTETS_ALONE,
+            (false, true) => DATAGRAM_OCTETS as usize,
+            (false, false) => 0,
+        };
+        match usual <= most {
+            true => DATAGRAM_OCTETS_ALONE.min(self.mtu),
+            false => usual,
         }
-        usual
     }
 
     /// Whether so many octets of a class wait at it that the next datagram has to.
@@ -337,8 +356,12 @@ impl Partner {
             return (0, None);
         };
         let ready = self.session.ready();
-        let framed =
-            |octets: u64| octets + HEADERS_OCTETS * octets.div_ceil(link.datagram() as u64);
+        let mut wanting = self.session.wants(now).into_iter();
+        let datagram = match wanting.all(|dscp| self.session.is_alone(dscp)) {
+            true => link.datagram_alone(),
+            false => link.datagram(),
+        };
+        let framed = |octets: u64| octets + HEADERS_OCTETS * octets.div_ceil(datagram as u64);
         // Who has just asked asks again when he has the answer, which isn't before the turn ends.
         let asked = self.session.is_asked(now, ASKED);
         let short = link
