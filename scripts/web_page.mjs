@@ -133,7 +133,8 @@ const main = async () => {
     await page.goto("about:blank");
     await page.goto(address);
     await page.waitForFunction((n) => document.querySelectorAll("#well .row").length === n, nodes, { polling: "raf" });
-    took.push(Math.round(await page.evaluate(() => performance.now())));
+    // As the page itself marks it: every figure of the first view stands there.
+    took.push(Math.round(await page.evaluate(() => performance.getEntriesByName("usable")[0].startTime)));
   }
   figures.usable_ms = took;
   // What else the machine does only adds.

@@ -172,7 +172,6 @@ const take = (line) => {
 const listen = () => {
   by("save").hidden = false;
   by("back").hidden = false;
-  nodes = live;
   const events = new EventSource("events");
   events.addEventListener("message", (event) => {
     silent = null;
@@ -191,8 +190,10 @@ const begin = async () => {
   if (inside) return open(inside.textContent, false);
   const before = await fetch("recording").then((answer) => (answer.ok ? answer.text() : ""));
   live = new Recording(before).drawn;
-  listen();
+  nodes = live;
   show();
+  performance.mark("usable");
+  listen();
 };
 
 by("node").addEventListener("change", (event) => {

@@ -37,7 +37,7 @@ fn run(test: impl Future<Output = ()>) {
     runtime.block_on(async {
         timeout(Duration::from_secs(20), test)
             .await
-            .expect("in time")
+            .expect("in time");
     });
 }
 

@@ -62,7 +62,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         judge: Box::new(|_, _| Vec::new()),
     };
     let up = |address: &str| crate::output::print(&format!("{address}\n"));
-    strait_web::serve(options, up).with_context(|| format!("serve at {}", args.listen))?;
+    let doing = || format!("serve at {} (--listen says where)", args.listen);
+    strait_web::serve(options, up).with_context(doing)?;
     Ok(ExitCode::SUCCESS)
 }
 
