@@ -100,7 +100,7 @@ pub fn serve(options: Options, up: impl FnOnce(&str)) -> io::Result<()> {
             follow(Arc::clone(&hub), n, socket)?;
         }
         let query = token.as_ref().map(|token| format!("?token={token}"));
-        // Of an address for all there is none to open: the operator knows how others reach the host.
+        // An address for all is none to open: the operator knows how others reach the host.
         let place = match address.ip().is_unspecified() {
             true => format!("THIS-HOST:{}", address.port()),
             false => address.to_string(),
