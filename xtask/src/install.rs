@@ -17,7 +17,7 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 13] = [
+const TOOLS: [Tool; 15] = [
     Tool {
         program: "ip",
         package: "iproute2",
@@ -42,6 +42,11 @@ const TOOLS: [Tool; 13] = [
         program: "babeld",
         package: "babeld",
         tests: "routes that a routing protocol changes",
+    },
+    Tool {
+        program: "chromium",
+        package: "chromium",
+        tests: "the page in a browser",
     },
     Tool {
         program: "curl",
@@ -72,6 +77,11 @@ const TOOLS: [Tool; 13] = [
         program: "mgen",
         package: "mgen",
         tests: "flows that `mgen` itself sends and receives",
+    },
+    Tool {
+        program: "npm",
+        package: "npm",
+        tests: "the page in a browser",
     },
     Tool {
         program: "python3",

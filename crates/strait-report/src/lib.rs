@@ -16,6 +16,16 @@ mod status;
 pub mod table;
 pub mod tree;
 
+/// The library that draws plots, for every page that has some.
+pub mod uplot {
+    /// Its program; it makes the global name `uPlot`.
+    pub const JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
+    /// How it looks.
+    pub const CSS: &str = include_str!("../assets/uplot/uPlot.min.css");
+    /// Its licence, which stands wherever it does.
+    pub const LICENCE: &str = include_str!("../assets/uplot/LICENSE");
+}
+
 use strait_core::stats::ClassStats;
 
 use crate::table::ResultSet;
@@ -47,6 +57,18 @@ pub struct Report {
     /// The resolved configuration.
     pub resolved: String,
 }
+
+/// A report's contents, to be looked at with [`STYLE`].
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// What is read.
+    pub main: String,
+    /// What draws the plots, behind [`uplot`]; empty where there are none.
+    pub scripts: String,
+}
+
+/// How reports look.
+pub const STYLE: &str = include_str!("../assets/report.css");
 
 /// One line of a plot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,5 +110,10 @@ impl Report {
     /// The page.
     pub fn to_html(&self) -> String {
         page::render(self)
+    }
+
+    /// What the page is made of, for another page that shows more.
+    pub fn parts(&self) -> Parts {
+        page::parts(self)
     }
 }

@@ -6,13 +6,10 @@ use serde::Serialize;
 
 use super::delay::{delay_bars, delay_table};
 use super::downsample::downsample;
-use super::{Curve, Report, Series};
+use super::{Curve, Parts, Report, STYLE, Series};
 use crate::table::{Bar, Cell, Check, Column, Table, significant};
+use crate::uplot::{CSS as UPLOT_CSS, JS as UPLOT_JS, LICENCE as UPLOT_LICENCE};
 
-const UPLOT_JS: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
-const UPLOT_CSS: &str = include_str!("../assets/uplot/uPlot.min.css");
-const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
-const PAGE_CSS: &str = include_str!("../assets/report.css");
 const PAGE_JS: &str = include_str!("../assets/report.js");
 
 /// Nothing may be loaded, sent or framed; only what stands in the page runs.
@@ -49,17 +46,29 @@ fn json_in_html(value: &impl Serialize) -> String {
 
 pub(super) fn render(report: &Report) -> String {
     let title = escape(&report.title);
-    let charts = charts(&report.series, &report.curves);
-    let mut html = String::new();
-    let _ = write!(
-        html,
+    let Parts { main, scripts } = parts(report);
+    let scripts = if scripts.is_empty() {
+        scripts
+    } else {
+        // The library stands before what draws with it.
+        format!(
+            "<!-- uPlot, its licence:\n{UPLOT_LICENCE}-->\n<script>{UPLOT_JS}</script>\n{scripts}"
+        )
+    };
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <title>{title}</title>\n<style>{UPLOT_CSS}\n{PAGE_CSS}</style>\n</head>\n<body>\n<main>\n\
-         <h1>{title}</h1>\n"
-    );
+         <title>{title}</title>\n<style>{UPLOT_CSS}\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         {main}</main>\n{scripts}</body>\n</html>\n"
+    )
+}
+
+pub(super) fn parts(report: &Report) -> Parts {
+    let title = escape(&report.title);
+    let charts = charts(&report.series, &report.curves);
+    let mut html = format!("<h1>{title}</h1>\n");
     paragraph(&report.about, "about", &mut html);
     origin(report, &mut html);
     if !report.result.checks.is_empty() {
@@ -90,18 +99,18 @@ pub(super) fn render(report: &Report) -> String {
             .for_each(|note| paragraph(note, "note", &mut html));
     }
     resolved_html(&report.resolved, &mut html);
-    html.push_str("</main>\n");
+    let mut scripts = String::new();
     if !charts.is_empty() {
         let data = json_in_html(&charts);
-        let _ = write!(
-            html,
+        scripts = format!(
             "<script type=\"application/json\" id=\"data\">{data}</script>\n\
-             <!-- uPlot, its licence:\n{UPLOT_LICENCE}-->\n\
-             <script>{UPLOT_JS}</script>\n<script>{PAGE_JS}</script>\n"
+             <script>{PAGE_JS}</script>\n"
         );
     }
-    html.push_str("</body>\n</html>\n");
-    html
+    Parts {
+        main: html,
+        scripts,
+    }
 }
 
 fn paragraph(text: &str, class: &str, html: &mut String) {

@@ -15,7 +15,7 @@ use strait_traffic::{FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig};
 
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;
-use crate::world::delivered;
+use crate::world::{World, delivered};
 
 /// What to run.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,8 @@ pub struct Options {
     pub runs: Option<u64>,
     /// Record what every port sends, and MGEN's logs, in the first run of each variant.
     pub capture: bool,
+    /// Keep what every node says of itself on the way, in the first run of each variant.
+    pub record: bool,
     /// Threads; as many as the machine has if absent.
     pub threads: Option<usize>,
 }
@@ -49,6 +51,8 @@ pub struct Run {
     pub series: Vec<Series>,
     /// What every node says of itself at the end.
     pub nodes: Vec<Snapshot>,
+    /// The same on the way, the earliest first, where that is recorded.
+    pub moments: Vec<Vec<Snapshot>>,
     /// Packets that a node took in and nobody had sent: a bug unless 0.
     pub unexplained: u64,
     /// Packets over links.
@@ -64,6 +68,9 @@ pub struct Run {
 /// Time between two samples of queues and line use.
 const SAMPLE: Duration = Duration::from_millis(500);
 
+/// Moments of a run that are recorded: as many as a slider can tell apart.
+const MOMENTS: u32 = 120;
+
 /// Runs one variant with one seed.
 ///
 /// # Errors
@@ -74,13 +81,29 @@ pub fn run_once(
     seed: u64,
     capture: bool,
 ) -> Result<Run, BuildError> {
+    run_recorded(loaded, variant, seed, [capture, false])
+}
+
+/// The same; `record` keeps what nodes say of themselves on the way.
+fn run_recorded(
+    loaded: &Loaded,
+    variant: &str,
+    seed: u64,
+    [capture, record]: [bool; 2],
+) -> Result<Run, BuildError> {
     let mut built = build(loaded, variant, seed)?;
     if capture {
         built.world.capture();
     }
-    let series = sample(loaded, variant, &mut built);
+    let mut moments = Vec::new();
+    let series = sample(loaded, variant, &mut built, |world| {
+        if record {
+            moments.push(world.snapshots().collect());
+        }
+    });
     built.world.check();
     let mut run = collect(loaded, variant, seed, &mut built, series);
+    run.moments = moments;
     if capture {
         run.mgen_logs = mgen_logs(seed, &built);
     }
@@ -130,8 +153,14 @@ fn mgen_logs(seed: u64, built: &Built) -> BTreeMap<String, String> {
     texts
 }
 
-/// Runs to the end, looking at queues and lines on the way. Looking changes nothing.
-fn sample(loaded: &Loaded, variant: &str, built: &mut Built) -> Vec<Series> {
+/// Runs to the end, looking at queues and lines on the way, and now and then at all of it. Looking
+/// changes nothing.
+fn sample(
+    loaded: &Loaded,
+    variant: &str,
+    built: &mut Built,
+    mut look: impl FnMut(&World),
+) -> Vec<Series> {
     let end = Instant::ZERO + loaded.scenario.duration.0;
     let line = |chart: String, unit: &str| Series {
         chart,
@@ -161,10 +190,16 @@ fn sample(loaded: &Loaded, variant: &str, built: &mut Built) -> Vec<Series> {
         .iter()
         .map(|node| line(format!("queue of {}", node.name), "octets"))
         .collect();
+    let pause = (loaded.scenario.duration.0 / MOMENTS).max(SAMPLE);
+    let mut look_at = Instant::ZERO;
     let mut at = Instant::ZERO;
     while at < end {
         let next = (at + SAMPLE).min(end);
         built.world.run_until(next);
+        if next >= look_at || next >= end {
+            look(&built.world);
+            look_at = next + pause;
+        }
         let span_ns = next.since(at).as_nanos() as f64;
         for (index, (_, stats)) in built.world.links().take(links).enumerate() {
             for side in 0..2 {
@@ -242,6 +277,7 @@ pub(crate) fn collect(
         metrics,
         series,
         nodes,
+        moments: Vec::new(),
         unexplained: built.world.unexplained(),
         hops: built.world.hops(),
         events: built.world.events(),
@@ -393,8 +429,8 @@ pub fn run_scenario(
         .collect();
     let finished = AtomicUsize::new(0);
     let runs = parallel(&jobs, options.threads, |(variant, seed)| {
-        let capture = options.capture && *seed == first;
-        let run = run_once(loaded, variant, *seed, capture);
+        let extras = [options.capture, options.record].map(|wanted| wanted && *seed == first);
+        let run = run_recorded(loaded, variant, *seed, extras);
         done(finished.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
         run
     });

@@ -35,7 +35,7 @@ pub use hf::{Access, Clients, Link, Rate, Station};
 pub use mail::{MailQueue, MailRow};
 pub use names::{NameRow, Names};
 pub use node::{Class, JournalStatus, Late, Local, Packets, Tap, Volume};
-pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Urgent};
+pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Repairs, Urgent};
 pub use prometheus::metrics;
 pub use service::{Dns, Echo, Led, Mail, Olsr, Proxy, Streams};
 

@@ -40,6 +40,19 @@ fn the_results_say_what_tcp_connections_met() {
     let page = std::fs::read_to_string(report).unwrap();
     assert!(page.contains("sent again of file"));
     assert!(!page.contains("sent again of page"), "many connections");
+    // What gateways said on the way, but not hosts.
+    let said = page.split("id=\"recording\">").nth(1).unwrap();
+    let lines: Vec<Value> = said
+        .lines()
+        .map_while(|line| serde_json::from_str(line.trim_end_matches("</script>")).ok())
+        .collect();
+    let nodes: BTreeSet<&str> = lines
+        .iter()
+        .filter_map(|line| line["full"]["node"].as_str())
+        .collect();
+    let names = ["fifo: a", "fifo: b", "strait: a", "strait: b"];
+    assert_eq!(nodes, BTreeSet::from(names));
+    assert!((400..=500).contains(&lines.len()), "{}", lines.len());
 }
 
 #[test]

@@ -27,6 +27,7 @@ const BACKLOG_OCTETS: (f64, f64) = (1400.0, 1352.0);
 pub(super) fn run(asked: &Asked<'_>, measured: &mut Measured) -> Result<(), StudyError> {
     let options = Options {
         capture: asked.captures,
+        record: false,
         ..Options::default()
     };
     asked.outside.begins("na-pairs", 1);

@@ -70,6 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         runs: None,
         capture: args.pcap.is_some(),
+        record: true,
         threads: None,
     };
     let outcome = simulated::run(&loaded, &options)?;

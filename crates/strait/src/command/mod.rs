@@ -20,6 +20,7 @@ mod simulated;
 mod status;
 mod study;
 mod sweep;
+mod web;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Ask a running gateway how it is.
     Status(status::Args),
+    /// Show running gateways in a browser, or what was recorded of them as one file.
+    Web(web::Args),
     /// Ask a running gateway which names its DNS proxy knows, and which it asks for.
     Dns(dns::Args),
     /// Ask a running gateway which mail it has, why that waits, and hold or release some.
@@ -74,6 +77,7 @@ impl Command {
             Self::Lab(args) => lab::run(&args),
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
+            Self::Web(args) => web::run(args),
             Self::Dns(args) => dns::run(&args),
             Self::Mail(args) => mail::run(&args),
             Self::Emulate(args) => emulate::run(&args),

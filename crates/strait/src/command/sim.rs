@@ -51,6 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         runs: args.runs,
         capture: args.pcap.is_some() || args.mgen_log.is_some(),
+        record: args.report.is_some(),
         threads: None,
     };
     let outcome = simulated::run(&loaded, &options)?;

@@ -12,6 +12,7 @@ use strait_report::{Report, Series, delay_table, stations_of};
 use strait_scenario::{Loaded, Scenario, World, unit_of};
 use strait_sim::{Options, Outcome};
 use strait_status::{Class, Snapshot};
+use strait_web::{Clock, Recording};
 
 /// Runs every variant and seed, with progress.
 pub(crate) fn run(loaded: &Loaded, options: &Options) -> anyhow::Result<Outcome> {
@@ -283,7 +284,9 @@ pub(crate) fn write(
         put(&folder.join("resolved.toml"), resolved.as_bytes())?;
     }
     if let Some(path) = outputs.report {
-        put(path, report(loaded, outcome, result).to_html().as_bytes())?;
+        let report = report(loaded, outcome, result);
+        let page = strait_web::page::with_results(&recording(loaded, outcome), &report);
+        put(path, page.as_bytes())?;
     }
     Ok(())
 }
@@ -294,6 +297,30 @@ fn make(folder: &Path) -> anyhow::Result<()> {
 
 fn put(path: &Path, octets: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, octets).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What gateways said of themselves in the first run of each variant, each with its variant's name.
+fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
+    let is_gateway = |name: &str| loaded.nodes.iter().any(|node| node.name == name);
+    let mut recording = Recording::new(Clock::Run);
+    let mut names = Vec::new();
+    for run in &outcome.runs {
+        let snapshots = run.moments.iter().flatten();
+        for snapshot in snapshots.filter(|it| is_gateway(&it.node)) {
+            let name = format!("{}: {}", run.variant, snapshot.node);
+            let known = names.iter().position(|one| *one == name);
+            let n = known.unwrap_or_else(|| {
+                names.push(name.clone());
+                names.len() - 1
+            });
+            let named = Snapshot {
+                node: name,
+                ..snapshot.clone()
+            };
+            recording.add(n, named.uptime_s, &named, &[]);
+        }
+    }
+    recording
 }
 
 /// The pictures of each variant's flows.

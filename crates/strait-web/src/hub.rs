@@ -1,0 +1,143 @@
+//! What was heard of gateways last, and what browsers wait for.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use strait_status::Snapshot;
+use tokio::sync::watch;
+
+use crate::recording::{Clock, Recording, line};
+
+/// Says in sentences what is wrong with the node of this number, of all that were heard. It is
+/// asked whenever one of them has spoken, and may remember.
+pub type Judge = Box<dyn FnMut(usize, &[Option<Snapshot>]) -> Vec<String> + Send>;
+
+/// Where threads that ask gateways meet browsers.
+pub(crate) struct Hub {
+    state: Mutex<State>,
+    news: watch::Sender<u64>,
+}
+
+struct State {
+    judge: Judge,
+    heard: Vec<Option<Snapshot>>,
+    /// The newest line of each node, and the number of the news that it came with.
+    latest: Vec<(u64, Arc<str>)>,
+    recording: Recording,
+}
+
+impl Hub {
+    pub(crate) fn new(nodes: usize, judge: Judge) -> Self {
+        Self {
+            state: Mutex::new(State {
+                judge,
+                heard: vec![None; nodes],
+                latest: vec![(0, "".into()); nodes],
+                recording: Recording::new(Clock::Unix),
+            }),
+            news: watch::Sender::new(0),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node `n` said this.
+    pub(crate) fn heard(&self, n: usize, snapshot: Snapshot) {
+        let at_s = now_s();
+        let full = serde_json::to_value(&snapshot).unwrap_or_default();
+        let says = {
+            let mut state = self.state();
+            let State {
+                judge,
+                heard,
+                recording,
+                ..
+            } = &mut *state;
+            heard[n] = Some(snapshot);
+            let says = judge(n, heard);
+            recording.add_json(n, at_s, &full, &says);
+            says
+        };
+        // Long with many flows: browsers don't wait for it.
+        let text = line(n, at_s, ("full", full), &says);
+        self.tell(&mut self.state(), n, text);
+    }
+
+    /// The node `n` can't be asked.
+    pub(crate) fn lost(&self, n: usize, path: &Path, why: &str) {
+        let why = format!("{}: {why}", path.display());
+        let text = line(n, now_s(), ("gone", why.into()), &[]);
+        self.tell(&mut self.state(), n, text);
+    }
+
+    fn tell(&self, state: &mut State, n: usize, text: String) {
+        self.news.send_modify(|news| {
+            *news += 1;
+            state.latest[n] = (*news, text.into());
+        });
+    }
+
+    /// Tells when there is something new.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
+    }
+
+    /// A line that came behind the news number `seen`: of several the first. Of each node there is
+    /// only its newest, so a slow reader misses some and nothing waits for it.
+    pub(crate) fn line_after(&self, seen: u64) -> Option<(u64, Arc<str>)> {
+        let state = self.state();
+        let later = state.latest.iter().filter(|(news, _)| *news > seen);
+        later.min_by_key(|(news, _)| *news).cloned()
+    }
+
+    /// What was recorded so far.
+    pub(crate) fn with_recording<T>(&self, of: impl FnOnce(&Recording) -> T) -> T {
+        of(&self.state().recording)
+    }
+}
+
+fn now_s() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(node: &str) -> Snapshot {
+        Snapshot {
+            node: node.into(),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn a_slow_reader_gets_the_newest_of_each_node_once() {
+        let judge: Judge = Box::new(|n, heard| {
+            let known = heard.iter().flatten().count();
+            vec![format!("{n} of {known}")]
+        });
+        let hub = Hub::new(2, judge);
+        assert!(hub.line_after(0).is_none());
+        hub.heard(0, named("old"));
+        hub.heard(1, named("b"));
+        hub.heard(0, named("new"));
+        let (seen, first) = hub.line_after(0).expect("a line");
+        assert!(
+            first.contains("\"b\"") && first.contains("1 of 2"),
+            "{first}"
+        );
+        let (seen, second) = hub.line_after(seen).expect("a line");
+        assert!(second.contains("new"), "{second}");
+        assert!(hub.line_after(seen).is_none());
+        hub.lost(1, Path::new("/run/b.sock"), "nobody is there");
+        let (_, third) = hub.line_after(seen).expect("a line");
+        assert!(third.contains("/run/b.sock: nobody is there"), "{third}");
+        let text = hub.with_recording(Recording::text);
+        assert_eq!(text.lines().count(), 4, "{text}");
+    }
+}

@@ -1,0 +1,310 @@
+//! What nodes said over time, as the page reads it: lines of JSON, most of them with what changed.
+//!
+//! The first line is `{clock}`. Each other one is of the node `n` at the time `t`, with `full`, a
+//! snapshot, or `patch`, the changes since the line before of that node; `says` has findings,
+//! `gone` why the node is silent. In a patch a scalar, or a list of one, replaces what was there;
+//! an empty list removes it; an object has changes inside an object or, by index, inside a list.
+
+use std::collections::VecDeque;
+
+use serde_json::{Map, Value, json};
+use strait_status::Snapshot;
+
+/// What times of a recording count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Seconds since 1970.
+    Unix,
+    /// Seconds since the run began.
+    Run,
+}
+
+/// Snapshots of each node that are kept: an hour of one a second.
+const LINES_MAX: usize = 3600;
+/// Octets of all lines: what a browser opens without a wait.
+const OCTETS_MAX: usize = 32 << 20;
+/// Lines from one whole snapshot to the next.
+const GROUP: usize = 60;
+/// Flows in a snapshot that is kept; those that count most come first.
+const FLOWS_MAX: usize = 64;
+
+/// The last hour of some nodes.
+#[derive(Debug)]
+pub struct Recording {
+    clock: Clock,
+    nodes: Vec<Track>,
+    octets: usize,
+}
+
+#[derive(Debug, Default)]
+struct Track {
+    groups: VecDeque<Vec<(f64, String)>>,
+    lines: usize,
+    last: Value,
+}
+
+impl Recording {
+    /// One without a line.
+    pub const fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            nodes: Vec::new(),
+            octets: 0,
+        }
+    }
+
+    /// What the node number `n` said at `at_s`, and what is to be said of it. The oldest lines make
+    /// way.
+    pub fn add(&mut self, n: usize, at_s: f64, snapshot: &Snapshot, says: &[String]) {
+        let snapshot = serde_json::to_value(snapshot).unwrap_or_default();
+        self.add_json(n, at_s, &snapshot, says);
+    }
+
+    /// The same of a snapshot that is JSON already.
+    pub(crate) fn add_json(&mut self, n: usize, at_s: f64, snapshot: &Value, says: &[String]) {
+        if self.nodes.len() <= n {
+            self.nodes.resize_with(n + 1, Track::default);
+        }
+        let track = &mut self.nodes[n];
+        let state = kept(snapshot);
+        let whole = track.groups.back().is_none_or(|group| group.len() >= GROUP);
+        let what = if whole {
+            ("full", state.clone())
+        } else {
+            let changes = patch(&track.last, &state);
+            ("patch", changes.unwrap_or_else(|| json!({})))
+        };
+        let text = line(n, at_s, what, says);
+        track.last = state;
+        if whole {
+            track.groups.push_back(Vec::new());
+        }
+        self.octets += text.len();
+        track.lines += 1;
+        if let Some(group) = track.groups.back_mut() {
+            group.push((at_s, text));
+        }
+        self.make_room(n);
+    }
+
+    fn make_room(&mut self, n: usize) {
+        while self.nodes[n].lines > LINES_MAX {
+            self.forget(n);
+        }
+        while self.octets > OCTETS_MAX {
+            let longest = self.nodes.iter().enumerate().max_by_key(|(_, it)| it.lines);
+            let Some(longest) = longest.map(|(n, _)| n) else {
+                return;
+            };
+            self.forget(longest);
+        }
+    }
+
+    fn forget(&mut self, n: usize) {
+        let group = self.nodes[n].groups.pop_front().unwrap_or_default();
+        self.nodes[n].lines -= group.len();
+        self.octets -= group.iter().map(|(_, text)| text.len()).sum::<usize>();
+    }
+
+    /// All lines, the oldest first.
+    pub fn text(&self) -> String {
+        let clock = match self.clock {
+            Clock::Unix => "unix",
+            Clock::Run => "run",
+        };
+        let groups = self.nodes.iter().flat_map(|track| &track.groups);
+        let mut lines: Vec<&(f64, String)> = groups.flatten().collect();
+        // Stable: lines of one node stay in their order.
+        lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let head = json!({ "clock": clock }).to_string();
+        let texts = lines.into_iter().map(|(_, text)| text.as_str());
+        let all: Vec<&str> = [head.as_str()].into_iter().chain(texts).collect();
+        all.join("\n") + "\n"
+    }
+}
+
+/// A snapshot without the flows that a recording has no room for; `cut` says how many those are.
+fn kept(snapshot: &Value) -> Value {
+    let Value::Object(fields) = snapshot else {
+        return snapshot.clone();
+    };
+    let mut state = Map::new();
+    for (key, value) in fields {
+        let value = match value {
+            Value::Array(flows) if key == "flows" && flows.len() > FLOWS_MAX => {
+                state.insert("cut".into(), (flows.len() - FLOWS_MAX).into());
+                flows[..FLOWS_MAX].into()
+            }
+            value => value.clone(),
+        };
+        state.insert(key.clone(), value);
+    }
+    state.into()
+}
+
+/// A line of the node `n`.
+pub(crate) fn line(n: usize, at_s: f64, (what, value): (&str, Value), says: &[String]) -> String {
+    let at_s = (at_s * 1000.0).round() / 1000.0;
+    let mut line = json!({ "n": n, "t": at_s });
+    line[what] = value;
+    if !says.is_empty() {
+        line["says"] = says.into();
+    }
+    line.to_string()
+}
+
+/// What leads from one value to another; nothing where they are the same.
+fn patch(old: &Value, new: &Value) -> Option<Value> {
+    if old == new {
+        return None;
+    }
+    let whole = || Some(Value::Array(vec![new.clone()]));
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let mut changes = Map::new();
+            for (key, value) in new {
+                let change = match old.get(key) {
+                    Some(old) => patch(old, value),
+                    None => Some(Value::Array(vec![value.clone()])),
+                };
+                changes.extend(change.map(|change| (key.clone(), change)));
+            }
+            let gone = old.keys().filter(|key| !new.contains_key(*key));
+            changes.extend(gone.map(|key| (key.clone(), Value::Array(Vec::new()))));
+            Some(changes.into())
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            let pairs = old.iter().zip(new).enumerate();
+            let changes =
+                pairs.filter_map(|(n, (old, new))| Some((n.to_string(), patch(old, new)?)));
+            Some(changes.collect::<Map<_, _>>().into())
+        }
+        (_, Value::Object(_) | Value::Array(_)) => whole(),
+        (_, scalar) => Some(scalar.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strait_status::Class;
+
+    /// As the page does it.
+    fn patched(old: &Value, patch: &Value) -> Value {
+        match patch {
+            Value::Array(whole) => whole[0].clone(),
+            Value::Object(changes) => {
+                let mut next = old.clone();
+                for (key, change) in changes {
+                    if let Value::Object(next) = &mut next
+                        && change == &json!([])
+                    {
+                        next.remove(key);
+                        continue;
+                    }
+                    let place = match &mut next {
+                        Value::Array(list) => &mut list[key.parse::<usize>().unwrap()],
+                        next => &mut next[key],
+                    };
+                    *place = patched(place, change);
+                }
+                next
+            }
+            scalar => scalar.clone(),
+        }
+    }
+
+    #[test]
+    fn a_patch_leads_from_each_value_to_each_other() {
+        let values = [
+            json!(null),
+            json!(1),
+            json!([]),
+            json!({}),
+            json!({"a": 1, "b": null}),
+            json!({"a": {"c": [1, 2, {"d": null}]}}),
+            json!({"a": {"c": [1, 3, {"d": [4]}]}}),
+            json!({"a": {"c": [1, 3]}, "b": "x"}),
+            json!({"b": []}),
+            json!({"b": [[]]}),
+        ];
+        for old in &values {
+            for new in &values {
+                match patch(old, new) {
+                    Some(patch) => assert_eq!(&patched(old, &patch), new, "{old} to {new}"),
+                    None => assert_eq!(old, new),
+                }
+            }
+        }
+    }
+
+    fn snapshot(at: u32) -> Snapshot {
+        Snapshot {
+            node: "a".into(),
+            uptime_s: at.into(),
+            classes: vec![Class {
+                name: "voice".into(),
+                packets: at.into(),
+                ..Class::default()
+            }],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn a_recording_reads_back_and_says_only_what_changed() {
+        let mut recording = Recording::new(Clock::Run);
+        for at in 0..130 {
+            recording.add(0, at.into(), &snapshot(at), &[]);
+        }
+        recording.add(1, 3.5, &snapshot(0), &["it is slow".into()]);
+        let text = recording.text();
+        let mut lines = text.lines().map(|it| serde_json::from_str(it).unwrap());
+        assert_eq!(lines.next(), Some(json!({"clock": "run"})));
+        let lines: Vec<Value> = lines.collect();
+        assert_eq!(lines[4]["says"], json!(["it is slow"]));
+        let mut state = Value::Null;
+        let mut whole = 0;
+        for (line, at) in lines.iter().filter(|line| line["n"] == 0).zip(0..) {
+            whole += usize::from(line.get("full").is_some());
+            state = match line.get("full") {
+                Some(full) => full.clone(),
+                None => patched(&state, &line["patch"]),
+            };
+            let read: Snapshot = serde_json::from_value(state.clone()).unwrap();
+            assert_eq!(read, snapshot(at));
+        }
+        assert_eq!(whole, 3);
+        assert!(lines[2].to_string().len() < 100, "{}", lines[2]);
+    }
+
+    #[test]
+    fn an_hour_is_kept() {
+        let mut recording = Recording::new(Clock::Unix);
+        for at in 0..4000 {
+            recording.add(0, at.into(), &snapshot(at), &[]);
+        }
+        let text = recording.text();
+        let lines = text.lines().count() - 1;
+        assert!((LINES_MAX - GROUP..=LINES_MAX).contains(&lines), "{lines}");
+        let first: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+        assert!(first.get("full").is_some(), "{first}");
+        assert!(recording.octets < 400_000, "{}", recording.octets);
+    }
+
+    #[test]
+    fn flows_of_a_recording_are_bounded() {
+        let flow = json!({"port": "line", "source": "10.0.0.1", "destination": "10.0.0.2",
+            "protocol": 6, "nature": "conventional", "class": "bulk", "dscp": 0, "ipsec": false,
+            "packets": 1, "octets": 2, "idle_s": 0.0});
+        let many = Snapshot {
+            flows: vec![serde_json::from_value(flow).unwrap(); 100],
+            ..Snapshot::default()
+        };
+        let state = kept(&serde_json::to_value(&many).unwrap());
+        assert_eq!(
+            (state["flows"].as_array().unwrap().len(), &state["cut"]),
+            (64, &json!(36))
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! The page for operators.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use strait_live::gateway::{STATUS_FOLDER, status_sockets};
+use strait_web::{Clock, Options, Recording, page};
+
+use crate::exit::BadInput;
+
+/// Show running gateways in a browser: links, classes, flows, calls and what waits where, as it
+/// happens. Or make one file of it, which needs no server and has a slider through time.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  strait web\n  strait web /run/strait/a.sock --listen [::1]:9000\n  \
+                  strait web --save today.html        at its end, all that it saw\n  \
+                  strait status --watch 1 --json > a.jsonl; strait web a.jsonl --save a.html"
+)]
+pub(crate) struct Args {
+    /// Status sockets of gateways; all that run here if there is none. Or files with what `strait
+    /// status --json` said, for --save.
+    nodes: Vec<PathBuf>,
+    /// Where browsers come. Where others than this host can come, the address to open has a token.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// A host name by which browsers may come, beside addresses and `localhost`.
+    #[arg(long, value_name = "HOST")]
+    name: Vec<String>,
+    /// Write the page with all that was seen into one file: of sockets at the end, of files now.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let nodes = match args.nodes.is_empty() {
+        true => status_sockets(),
+        false => args.nodes,
+    };
+    if nodes.is_empty() {
+        let why = format!(
+            "no status socket in {STATUS_FOLDER}: is a gateway running? If its socket is \
+             elsewhere, name it: strait web PATH"
+        );
+        return Err(BadInput(why).into());
+    }
+    let files = nodes.iter().filter(|path| path.is_file()).count();
+    if files > 0 {
+        let all_are = files == nodes.len();
+        let Some(path) = args.save.filter(|_| all_are) else {
+            let why = "files don't change: name them alone, with --save FILE";
+            return Err(BadInput(why.into()).into());
+        };
+        return save(&nodes, &path);
+    }
+    let options = Options {
+        listen: args.listen,
+        names: args.name,
+        sockets: nodes,
+        save: args.save,
+        judge: Box::new(|_, _| Vec::new()),
+    };
+    let up = |address: &str| crate::output::print(&format!("{address}\n"));
+    let doing = || format!("serve at {} (--listen says where)", args.listen);
+    strait_web::serve(options, up).with_context(doing)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn save(files: &[PathBuf], path: &Path) -> anyhow::Result<ExitCode> {
+    let mut recording = Recording::new(Clock::Run);
+    for (n, file) in files.iter().enumerate() {
+        strait_web::read(file, n, &mut recording)
+            .map_err(|error| BadInput(format!("{}: no status: {error}", file.display())))?;
+    }
+    let page = page::one_file(&recording);
+    std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""What the page costs a gateway: packets a second through two gateways, with and without a page attached.
+
+    scripts/web_cost.py STRAIT [PAIRS]
+
+Two namespaces, a gateway by `strait run` in each, UDP ports between them, small packets by iperf3 as fast as they
+pass. In turns, so that what else the machine does meets both: alone, and with `strait web` on both status sockets and
+a reader of its events. Prints the median of the pairs' ratios. Needs root, iperf3 and curl.
+"""
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+STRAIT = sys.argv[1]
+PAIRS = int(sys.argv[2]) if len(sys.argv) > 2 else 10
+SECONDS = 3
+NODE = """name = "{own}"
+[host]
+addresses = ["10.77.{n}.1/24"]
+routes = ["10.77.{m}.0/24"]
+[policy]
+preset = "default"
+[[port]]
+name = "net"
+kind = "udp"
+local = "192.0.2.{n}:7000"
+neighbours = [{{ name = "{far}", address = "192.0.2.{m}:7000" }}]
+frame = 1500
+"""
+
+
+def run(*command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def start(*command, **more):
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **more)
+
+
+def packets_a_second():
+    told = subprocess.run(
+        ["ip", "netns", "exec", "cost-a", "iperf3", "-c", "10.77.2.1", "-u", "-b", "0", "-l", "200", "-t", str(SECONDS), "-J"],
+        check=True, capture_output=True, text=True)
+    end = json.loads(told.stdout)["end"]["sum"]
+    return (end["packets"] - end["lost_packets"]) / end["seconds"]
+
+
+def main():
+    folder = pathlib.Path(tempfile.mkdtemp())
+    processes = []
+    try:
+        for own in "ab":
+            run("ip", "netns", "add", f"cost-{own}")
+        run("ip", "link", "add", "wire", "netns", "cost-a", "type", "veth", "peer", "name", "wire", "netns", "cost-b")
+        for n, own, m, far in [(1, "a", 2, "b"), (2, "b", 1, "a")]:
+            inside = ["ip", "netns", "exec", f"cost-{own}"]
+            run(*inside, "ip", "address", "add", f"192.0.2.{n}/24", "dev", "wire")
+            for name in ["lo", "wire"]:
+                run(*inside, "ip", "link", "set", name, "up")
+            file = folder / f"{own}.toml"
+            file.write_text(NODE.format(own=own, n=n, m=m, far=far))
+            processes.append(start(*inside, STRAIT, "run", str(file), "--status", str(folder / f"{own}.sock")))
+        time.sleep(2)
+        processes.append(start("ip", "netns", "exec", "cost-b", "iperf3", "-s"))
+        time.sleep(1)
+        packets_a_second()
+        ratios, alone = [], []
+        for _ in range(PAIRS):
+            alone.append(packets_a_second())
+            web = start(STRAIT, "web", *(str(folder / f"{own}.sock") for own in "ab"), "--listen", "127.0.0.1:0")
+            reader = start("curl", "-sN", web.stdout.readline().strip() + "events")
+            ratios.append(packets_a_second() / alone[-1])
+            for process in (reader, web):
+                process.terminate()
+                process.communicate()
+        print(json.dumps({"pairs": PAIRS, "alone_pps": round(statistics.median(alone)),
+                          "with_page": round(statistics.median(ratios), 3), "all": [round(ratio, 3) for ratio in ratios]}))
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+        for own in "ab":
+            subprocess.run(["ip", "netns", "delete", f"cost-{own}"], check=False)
+
+
+main()
