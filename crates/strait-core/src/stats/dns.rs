@@ -19,6 +19,8 @@ pub struct DnsStats {
     pub full: u64,
     /// Messages of clients that may not ask.
     pub refused: u64,
+    /// Answers cut short, as their client gets much more than it asks.
+    pub cut: u64,
     /// Messages of clients that are no questions, and frames of partners that are none.
     pub malformed: u64,
     /// Questions sent across links, for the first time.
@@ -66,6 +68,7 @@ impl DnsStats {
         self.late += other.late;
         self.full += other.full;
         self.refused += other.refused;
+        self.cut += other.cut;
         self.malformed += other.malformed;
         self.asked += other.asked;
         self.asked_again += other.asked_again;
