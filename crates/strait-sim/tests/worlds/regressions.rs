@@ -162,6 +162,8 @@ fn names_cross_once_however_slow_the_link_is() {
     holds("dns/crossings.toml");
     holds("dns/hf-300.toml");
     holds("dns/hf-75.toml");
+    holds("dns/octets.toml");
+    holds("dns/serial-2400.toml");
 }
 
 #[test]
@@ -238,6 +240,8 @@ fn names_in_use_cost_nothing_for_a_day() {
 #[test]
 fn names_outlive_an_hour_without_the_link() {
     holds("dns/hour-cut.toml");
+    holds("lab/dns-cut.toml");
+    holds("lab/ahead.toml");
 }
 
 #[test]
