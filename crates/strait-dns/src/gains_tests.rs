@@ -31,7 +31,7 @@ fn who_is_asked_in_anothers_name_sends_him_half_a_megaoctet_a_second_at_most() {
         }
     }
     assert!(sent <= GAIN_OCTETS_S * 11, "{sent}");
-    assert_eq!(near.stats().cut, cut);
+    assert_eq!(near.stats().own.cut, cut);
     assert!(cut > 3000, "{cut}");
     near.hear_client(at(12_000), client(2), &asked);
     let (_, whole) = near.poll_reply().unwrap();

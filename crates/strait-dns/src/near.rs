@@ -182,7 +182,7 @@ impl Near {
             let gains = &mut self.gains;
             let more = |reply: &[u8]| reply.len().saturating_sub(octets.len()) as u64;
             let allow = |reply: &[u8]| gains.allow(now, client.address.ip(), more(reply));
-            self.stats.cut += self.replies.cut(before, allow);
+            self.stats.own.cut += self.replies.cut(before, allow);
         }
     }
 

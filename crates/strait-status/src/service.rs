@@ -138,7 +138,7 @@ described! {
         /// Messages of clients that may not ask
         refused: u64 = stats.refused => counter("dns_refused").head("refused");
         /// Answers cut short, as their client gets much more than it asks
-        cut: u64 = stats.cut => counter("dns_cut");
+        cut: u64 = stats.own.cut => counter("dns_cut");
         /// Messages and frames that weren't any
         malformed: u64 = stats.malformed => counter("dns_malformed");
         /// Questions sent across links

@@ -19,8 +19,6 @@ pub struct DnsStats {
     pub full: u64,
     /// Messages of clients that may not ask.
     pub refused: u64,
-    /// Answers cut short, as their client gets much more than it asks.
-    pub cut: u64,
     /// Messages of clients that are no questions, and frames of partners that are none.
     pub malformed: u64,
     /// Questions sent across links, for the first time.
@@ -68,7 +66,6 @@ impl DnsStats {
         self.late += other.late;
         self.full += other.full;
         self.refused += other.refused;
-        self.cut += other.cut;
         self.malformed += other.malformed;
         self.asked += other.asked;
         self.asked_again += other.asked_again;
@@ -87,6 +84,7 @@ impl DnsStats {
         self.own.ahead += other.own.ahead;
         self.own.translated += other.own.translated;
         self.own.strange += other.own.strange;
+        self.own.cut += other.own.cut;
         self.fresh.changes += other.fresh.changes;
         self.fresh.watched += other.fresh.watched;
         self.fresh.watching += other.fresh.watching;
@@ -108,6 +106,8 @@ pub struct OwnAnswerStats {
     pub translated: u64,
     /// Addresses of partners' by which no name goes here, as far as is known.
     pub strange: u64,
+    /// Answers cut short, as their client gets much more than it asks.
+    pub cut: u64,
 }
 
 /// What is kept fresh by the side of the resolvers.
