@@ -147,7 +147,8 @@ impl WebServer {
         let port = Self::port(flow).to_string();
         if self.manner.http2 {
             let mut command = Command::new("nghttpd");
-            command.arg("--address=::").arg("-d").arg(served).arg(port);
+            // Both families.
+            command.arg("-d").arg(served).arg(port);
             command.args([certificate, certificate]);
             return command;
         }
