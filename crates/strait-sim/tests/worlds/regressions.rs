@@ -162,8 +162,6 @@ fn names_cross_once_however_slow_the_link_is() {
     holds("dns/crossings.toml");
     holds("dns/hf-300.toml");
     holds("dns/hf-75.toml");
-    holds("dns/octets.toml");
-    holds("dns/serial-2400.toml");
 }
 
 #[test]
