@@ -2,12 +2,14 @@
 """Names over a link with a long round trip: by others' forwarders, and by strait's DNS proxies.
 
     sudo scripts/dns_others.py target/release/strait [ROUND_TRIP_S [FORWARDER]]
+    sudo scripts/dns_others.py target/release/strait cut [FORWARDER]
 
 Three network namespaces: a client, a gateway, and behind the link a resolver (dnsmasq, which knows
 every name). At the gateway runs one forwarder after the other. A client asks as Linux's resolver
 does, 5 s twice, for one new name, and asks again after a minute. Told are what it heard both times
 and how many questions crossed: at the far resolver, or by strait's own counters of what it sent.
-Programs that aren't installed are left out.
+With `cut` the link has a round trip of a second: a name is looked up whose address holds for 5 s,
+the link is cut, and the name looked up again after 20 s. Programs that aren't installed are left out.
 """
 
 import fcntl
@@ -23,6 +25,9 @@ import threading
 import time
 
 NAMES = "d-c", "d-a", "d-b"
+
+# Nothing crosses.
+CUT = threading.Event()
 
 
 def sh(line, check=True):
@@ -55,7 +60,8 @@ def carry(ends, delay_s):
             except OSError:
                 # The namespaces have gone.
                 return
-            under_way.append((time.monotonic() + delay_s, other, packet))
+            if not CUT.is_set():
+                under_way.append((time.monotonic() + delay_s, other, packet))
         while under_way and under_way[0][0] <= time.monotonic():
             _, other, packet = under_way.pop(0)
             os.write(other, packet)
@@ -127,6 +133,9 @@ neighbours = [{{ name = "other", address = "10.5.0.{other}:7000" }}]
                "10.5.0.2", "-a", "10.1.0.1", "-x", ""]
     kresd = file("kresd.conf", "net.listen('10.1.0.1', 53)\nmodules = {'policy'}\n"
                  "trust_anchors.remove('.')\npolicy.add(policy.all(policy.FORWARD('10.5.0.2')))\n")
+    kresd_stale = file("kresd_stale.conf", "net.listen('10.1.0.1', 53)\n"
+                       "modules = {'policy', 'serve_stale < cache'}\ntrust_anchors.remove('.')\n"
+                       "policy.add(policy.all(policy.FORWARD('10.5.0.2')))\n")
     near = node(1, 'listen = ["10.1.0.1:53"]\nclients = ["10.1.0.0/24"]')
     far = node(2, 'resolvers = ["10.5.0.2:53"]')
     return {
@@ -136,6 +145,7 @@ neighbours = [{{ name = "other", address = "10.5.0.{other}:7000" }}]
         "unbound": (["unbound", "-d", "-c", unbound("")], None),
         "unbound, stale answers": (["unbound", "-d", "-c", unbound("serve-expired: yes")], None),
         "knot-resolver": (["kresd", "-n", "-c", kresd, folder], None),
+        "knot-resolver, stale answers": (["kresd", "-n", "-c", kresd_stale, folder], None),
         "strait": ([strait, "run", near], [strait, "run", far]),
     }
 
@@ -150,24 +160,48 @@ def ask(server, name):
         + f" after {took_s:.1f} s"
 
 
+def far_resolver(life_s):
+    return ["dnsmasq", "-d", "-C", "/dev/null", "-R", "-h", "-q", "-u", "root", "-x", "",
+            "--address=/hf.example/192.0.2.1", "--local=/#/", f"--local-ttl={life_s}"]
+
+
+def asked_twice(server, host, round_trip_s, crossed):
+    """What is heard at first and a minute later, and how many questions crossed."""
+    first = ask(server, host)
+    time.sleep(60)
+    second = ask(server, host)
+    time.sleep(2 * round_trip_s)
+    return f"{first:>22} {second:>22}  {crossed(host):7}"
+
+
+def asked_when_cut(server, host):
+    """What is heard at first, and when the address is old and nothing crosses."""
+    first = ask(server, host)
+    CUT.set()
+    time.sleep(20)
+    second = ask(server, host)
+    CUT.clear()
+    return f"{first:>22} {second:>22}"
+
+
 def main():
-    strait = os.path.abspath(sys.argv[1])
-    round_trip_s = float(sys.argv[2]) if len(sys.argv) > 2 else 14
+    strait, rest = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    cut = rest[:1] == ["cut"]
+    round_trip_s = 1 if cut else float(rest[0]) if rest else 14
     folder = tempfile.mkdtemp()
     build(round_trip_s)
-    print(f"{'':30} {'first look-up':>22} {'a minute later':>22}  crossed")
+    later = "when the link is cut" if cut else "a minute later"
+    print(f"{'':30} {'first look-up':>22} {later:>22}" + ("" if cut else "  crossed"))
     try:
         for number, (name, commands) in enumerate(forwarders(folder, strait, round_trip_s).items()):
-            if len(sys.argv) > 3 and sys.argv[3] != name:
+            if len(rest) > 1 and rest[1] != name:
                 continue
             if commands[0] and not shutil.which(commands[0][0]):
                 print(f"{name:30} isn't installed")
                 continue
             with open(os.path.join(folder, f"{number}.log"), "w+", encoding="utf-8") as log, \
                     open(os.path.join(folder, "far.log"), "w+", encoding="utf-8") as far_log:
-                far = inside("d-b", ["dnsmasq", "-d", "-C", "/dev/null", "-R", "-h", "-q", "-u",
-                                     "root", "-x", "", "--address=/hf.example/192.0.2.1",
-                                     "--local=/#/", "--local-ttl=600"], far_log)
+                far = inside("d-b", far_resolver(5 if cut else 600), far_log)
                 running = [inside(where, command, log)
                            for where, command in zip(("d-a", "d-b"), commands) if command]
                 time.sleep(3)
@@ -177,18 +211,18 @@ def main():
                     sh("ip -n d-c route replace 10.5.0.0/24 via 10.1.0.1;"
                        "ip -n d-b route replace 10.1.0.0/24 via 10.5.0.1;"
                        "ip netns exec d-a sysctl -q net.ipv4.ip_forward=1")
-                host = f"n{number}.hf.example"
-                first = ask(server, host)
-                time.sleep(60)
-                second = ask(server, host)
-                time.sleep(2 * round_trip_s)
-                if name == "strait":
-                    status = json.loads(sh(f"{strait} status --json {folder}/1.sock"))["dns"]
-                    crossed = status["asked"] + status["asked_again"]
-                else:
+
+                def crossed(host, name=name, far_log=far_log):
+                    if name == "strait":
+                        told = json.loads(sh(f"{strait} status --json {folder}/1.sock"))["dns"]
+                        return told["asked"] + told["asked_again"]
                     far_log.seek(0)
-                    crossed = sum("query[" in line and host in line.lower() for line in far_log)
-                print(f"{name:30} {first:>22} {second:>22}  {crossed:7}", flush=True)
+                    return sum("query[" in line and host in line.lower() for line in far_log)
+
+                host = f"n{number}.hf.example"
+                told = asked_when_cut(server, host) if cut \
+                    else asked_twice(server, host, round_trip_s, crossed)
+                print(f"{name:30} {told}", flush=True)
                 for it in [*running, far]:
                     it.terminate()
                     it.wait()

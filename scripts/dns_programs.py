@@ -52,7 +52,11 @@ capture = {str(bool(shutil.which("nft"))).lower()}""")
         if shutil.which("nft"):
             sh(f"{strait} proxy rules {near} | ip netns exec d-a sh")
         self.near = self.start("d-a", [strait, "run", near])
-        self.start("d-b", [strait, "run", self.node(2, 'resolvers = ["10.5.0.2:53"]')])
+        far = 'resolvers = ["10.5.0.2:53"]'
+        if shutil.which("kresd"):
+            self.start("d-b", ["kresd", "-n", "-c", self.knot(), self.folder])
+            far += '\n[[dns.rule]]\nzone = "knot.example"\nresolvers = ["10.5.0.2:5300"]'
+        self.start("d-b", [strait, "run", self.node(2, far)])
         sh("ip -n d-c route add 10.5.0.0/24 via 10.1.0.1; ip -n d-c route add 10.6.0.0/24 via 10.1.0.1; ip -n d-b route add 10.1.0.0/24 via 10.5.0.1;"
            "ip netns exec d-a sysctl -q net.ipv4.ip_forward=1")
         time.sleep(3)
@@ -87,6 +91,14 @@ capture = {str(bool(shutil.which("nft"))).lower()}""")
  {more}
 remote-control:
  control-enable: no
+""")
+
+    def knot(self):
+        """Knot Resolver, which knows one name."""
+        return self.file("kresd.conf", """net.listen('10.5.0.2', 5300)
+modules = {'hints > iterate'}
+trust_anchors.remove('.')
+hints.set('www.knot.example 192.0.2.8')
 """)
 
     def zones(self):
@@ -175,6 +187,15 @@ def look_ups(ground):
             said, took_s = ground.client(command)
             times.append(f"{took_s:.2f} s" if "10.5.0.2" in said else f"failed: {said.strip()}")
         yield name, f"{times[0]}, again {times[1]}"
+
+
+def by_knot(ground):
+    """A name of which Knot Resolver is asked at the far side."""
+    if not shutil.which("kresd"):
+        return
+    said, took_s = ground.client("dig +tries=1 +time=10 +short @10.1.0.1 www.knot.example")
+    result = f"{took_s:.2f} s" if "192.0.2.8" in said else f"failed: {said.strip()}"
+    yield "dig, Knot Resolver at the far side", result
 
 
 def caught(ground):
@@ -270,7 +291,7 @@ def browser(ground):
 def main():
     ground = Ground(os.path.abspath(sys.argv[1]))
     try:
-        for part in look_ups, caught, signatures, resolved, rates, browser:
+        for part in look_ups, by_knot, caught, signatures, resolved, rates, browser:
             for name, result in part(ground):
                 print(f"{name:34} {result}", flush=True)
         said = sh(f"{ground.strait} dns {ground.folder}/1.sock").splitlines()

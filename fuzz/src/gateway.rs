@@ -123,11 +123,6 @@ addresses = ["10.1.0.1/16", "fd00:1::1/64"]
 advertise = ["fd00:1::/64"]
 [answers]
 preset = "network-adapter"
-[[answers.query]]
-name = "any"
-port = 9999
-first = " ##"
-valid = "5 s"
 [answers.hellos]
 protocols = ["ospf", "rip"]
 refresh = "5 s"

@@ -23,9 +23,11 @@ pub mod wire;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 33] = [
+pub const TARGETS: [Target; 35] = [
     ("analyse", wire::analyse),
     ("dns", dns::dns),
+    ("dns_frame", dns::dns_frame),
+    ("dns_message", dns::dns_message),
     ("ethernet", ethernet::ethernet),
     ("gateway_handle", gateway::gateway_handle),
     ("gateway_pair", pair::gateway_pair),

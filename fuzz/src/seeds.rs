@@ -36,6 +36,8 @@ pub fn of(target: &str) -> Vec<Seed> {
         "hbh" => vec![("orders".into(), crate::hbh::orders())],
         "s5066" => vec![("exchange".into(), crate::s5066::exchange())],
         "dns" => vec![("exchange".into(), crate::dns::exchange())],
+        "dns_frame" => numbered("frame", crate::dns::frames()),
+        "dns_message" => numbered("message", crate::dns::messages()),
         "mail" => vec![
             ("dialogue".into(), crate::mail::dialogue()),
             ("replies".into(), crate::mail::dialogue_replies()),

@@ -26,8 +26,6 @@ impl Volume {
 pub enum Question {
     /// An ICMP echo request.
     Echo,
-    /// A UDP query that a rule of the configuration names.
-    Query,
     /// An ARP request.
     Arp,
     /// An IPv6 neighbour solicitation.
@@ -40,9 +38,8 @@ pub enum Question {
 
 impl Question {
     /// All kinds, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 5] = [
         Self::Echo,
-        Self::Query,
         Self::Arp,
         Self::Neighbour,
         Self::Router,
@@ -53,7 +50,6 @@ impl Question {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Echo => "echo",
-            Self::Query => "query",
             Self::Arp => "arp",
             Self::Neighbour => "neighbour",
             Self::Router => "router",

@@ -18,6 +18,7 @@ pub mod cache;
 mod crossing;
 pub mod far;
 pub mod frame;
+pub mod gains;
 mod meanings;
 pub mod memory;
 pub mod message;

@@ -96,6 +96,21 @@ pub enum Heard {
     Nothing,
 }
 
+/// Makes an answer as short as its question: whoever asked in earnest asks again by a stream (TC of
+/// RFC 1035).
+pub(crate) fn cut(reply: &mut Vec<u8>) {
+    const HEADER_OCTETS: usize = 12;
+    let name = reply.get(HEADER_OCTETS..).unwrap_or_default();
+    // The question stands first, with its name in whole.
+    let question = name.iter().position(|octet| *octet == 0);
+    let Some(question) = question.map(|end| HEADER_OCTETS + end + 5) else {
+        return;
+    };
+    reply.truncate(question);
+    reply[2] |= 0x02;
+    reply[6..HEADER_OCTETS].fill(0);
+}
+
 /// Reads a client's message.
 pub fn hear(octets: &[u8]) -> Heard {
     let Ok(message) = Message::from_vec(octets) else {

@@ -30,6 +30,7 @@ use crate::cache::{Age, Cache, Key, Limits};
 pub use crate::crossing::{CROSSINGS_MAX, WAITERS_MAX};
 use crate::crossing::{Crossings, Lapse, WAITERS_OF_ONE_MAX, Waiter};
 use crate::frame::{Care, Frame, Types, sum_of};
+use crate::gains::Gains;
 use crate::memory::Memory;
 use crate::message::{self, Heard, Manner, Question, cause};
 use crate::name;
@@ -100,6 +101,7 @@ pub struct Near {
     crossings: Crossings,
     partners: Partners,
     replies: Replies,
+    gains: Gains,
     stats: DnsStats,
 }
 
@@ -111,6 +113,7 @@ impl Near {
             crossings: Crossings::new(seed),
             partners: Partners::new(settings.zones.clone()),
             replies: Replies::default(),
+            gains: Gains::default(),
             stats: DnsStats::default(),
             settings,
         }
@@ -156,6 +159,7 @@ impl Near {
         self.memory.check();
         self.crossings.check();
         self.partners.check();
+        self.gains.check();
     }
 
     /// A client says something.
@@ -164,6 +168,7 @@ impl Near {
             self.stats.refused += 1;
             return;
         }
+        let before = self.replies.len();
         match message::hear(octets) {
             Heard::Question(question) => self.take(now, client, question),
             Heard::Wrong(reply) => {
@@ -171,6 +176,13 @@ impl Near {
                 self.replies.raw(client, reply);
             }
             Heard::Nothing => self.stats.malformed += 1,
+        }
+        // Anybody may send a datagram in a client's name; who has a stream has heard us.
+        if client.stream.is_none() && !client.address.ip().is_loopback() {
+            let gains = &mut self.gains;
+            let more = |reply: &[u8]| reply.len().saturating_sub(octets.len()) as u64;
+            let allow = |reply: &[u8]| gains.allow(now, client.address.ip(), more(reply));
+            self.stats.own.cut += self.replies.cut(before, allow);
         }
     }
 

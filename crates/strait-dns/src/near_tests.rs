@@ -11,6 +11,8 @@ use crate::name;
 
 #[path = "by_name_tests.rs"]
 mod by_name;
+#[path = "gains_tests.rs"]
+mod gains;
 
 const LINK: LinkState = LinkState {
     turnaround: Duration::from_secs(14),

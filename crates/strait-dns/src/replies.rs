@@ -51,6 +51,23 @@ impl Replies {
         self.add(client, question, &body, Manner::default());
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Cuts short those from a place on that would give a client more than is allowed; how many.
+    pub(crate) fn cut(&mut self, from: usize, mut allow: impl FnMut(&[u8]) -> bool) -> u64 {
+        let mut count = 0;
+        for (_, reply) in self.all.range_mut(from..) {
+            if !allow(reply) {
+                message::cut(reply);
+                count += 1;
+            }
+        }
+        count
+    }
+
     /// Takes the first.
     pub(crate) fn next(&mut self) -> Option<(Client, Vec<u8>)> {
         self.all.pop_front()

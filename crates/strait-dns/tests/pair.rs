@@ -214,13 +214,17 @@ impl World {
                         forged.queries[0].name = lower;
                     }
                     _ => {
-                        // Something else that comes along: another name's address.
-                        forged = answer(&question, RIGHT);
-                        forged.answers.insert(0, address("bank.example.", FORGED));
-                        forged
-                            .additionals
-                            .push(address("www.bank.example.", FORGED));
-                        forged.metadata.id ^= 1;
+                        // The resolver itself says more than it was asked: others' addresses.
+                        forged = answer(&question, self.right);
+                        let own = question.queries[0].name.to_lowercase();
+                        for bank in ["bank.example.", "www.bank.example."] {
+                            let record = address(bank, FORGED);
+                            if record.name != own {
+                                forged.answers.insert(0, record.clone());
+                                forged.authorities.push(record.clone());
+                                forged.additionals.push(record);
+                            }
+                        }
                     }
                 }
                 let octets = forged.to_vec().unwrap();
@@ -229,12 +233,12 @@ impl World {
                     Event::FromResolver(n, resolver(), octets),
                 );
             }
-            let stranger = SocketAddr::from(([10, 2, 0, 3], 53));
-            let octets = answer(&question, FORGED).to_vec().unwrap();
-            self.later(
-                Duration::from_millis(1),
-                Event::FromResolver(n, stranger, octets),
-            );
+            // By another address, and by another port.
+            for stranger in [([10, 2, 0, 3], 53), ([10, 2, 0, 2], 5353)] {
+                let octets = answer(&question, FORGED).to_vec().unwrap();
+                let event = Event::FromResolver(n, stranger.into(), octets);
+                self.later(Duration::from_millis(1), event);
+            }
         }
         let mut right = answer(&question, self.right);
         if self.happens(self.weather.wrong) {
@@ -365,8 +369,10 @@ fn every_question_has_one_reply_in_time_and_no_forger_is_believed() {
             let pause = Duration::from_millis(draw.below(1000));
             world.run_until(world.now + pause);
             let host = 2 + draw.below(5) as u8;
-            let text = match draw.below(3) {
-                0 => format!("chance{number}.example"),
+            let text = match draw.below(12) {
+                0..4 => format!("chance{number}.example"),
+                4 => "bank.example".into(),
+                5 => "www.bank.example".into(),
                 _ => format!("n{}.example", draw.below(8)),
             };
             world.ask(host, number, &text);
@@ -374,9 +380,7 @@ fn every_question_has_one_reply_in_time_and_no_forger_is_believed() {
                 if draw.below(2) == 0 {
                     let saved = world.near.memory_mut().saved(world.now);
                     world.near = near(seed + u64::from(number), world.weather.ahead);
-                    if world.weather.ahead {
-                        world.near.memory_mut().restore(world.now, &saved);
-                    }
+                    world.near.memory_mut().restore(world.now, &saved);
                     world.open.clear();
                 } else {
                     world.far = far(seed + u64::from(number));

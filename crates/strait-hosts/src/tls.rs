@@ -4,6 +4,7 @@
 //!
 //! Lengths are those of TLS 1.3 with AES-256-GCM, SHA-384, X25519 and ECDSA on P-256, and of TLS
 //! 1.2 with the same, without tickets: what both sides are where the live driver is at either end.
+//! A server may give tickets by TLS 1.3, with which a later connection needs no certificate.
 
 use strait_core::Duration;
 use strait_core::tls::{
@@ -32,6 +33,7 @@ const SERVER_HELLO: u8 = 2;
 const SERVER_FLIGHT: u8 = 8;
 const CLIENT_FLIGHT: u8 = 20;
 const SERVER_DONE: u8 = 21;
+const TICKET: u8 = 4;
 
 /// Lengths of records, with their headers, and without what is the sides' own: names, certificates.
 mod octets {
@@ -51,6 +53,13 @@ mod octets {
     /// A client's signature.
     pub(super) const SIGNATURE: usize = 85;
     pub(super) const SERVER_DONE: usize = 45;
+    /// A ticket as OpenSSL gives it, in a record of its own.
+    pub(super) const TICKET: usize = 255;
+    /// A ticket with what proves it, and that it was taken.
+    pub(super) const SHOWN_TICKET: usize = 271;
+    pub(super) const TAKEN_TICKET: usize = 6;
+    /// Extensions and the end.
+    pub(super) const RESUMED_FLIGHT: usize = 102;
     pub(super) const ALERT: usize = 7;
 }
 
@@ -82,6 +91,8 @@ pub struct Profile {
     pub newest: TlsVersion,
     /// How long both sides may take until they are secured.
     pub patience: Duration,
+    /// Tickets that a server gives once it is secured by TLS 1.3; where it took one, one.
+    pub tickets: u8,
 }
 
 impl Profile {
@@ -94,6 +105,7 @@ impl Profile {
             oldest: TlsVersion::V1_2,
             newest: TlsVersion::V1_3,
             patience: HANDSHAKE,
+            tickets: 0,
         }
     }
 
@@ -112,6 +124,7 @@ impl Profile {
             oldest: config.oldest.0,
             newest: TlsVersion::V1_3,
             patience: config.patience(),
+            tickets: 0,
         }
     }
 
@@ -163,6 +176,12 @@ pub struct Session {
     /// The server wants to see a certificate.
     wanted: bool,
     secured: Option<Secured>,
+    /// By a ticket, which says who the server is.
+    resumed: bool,
+    /// Tickets that came.
+    tickets: u8,
+    /// What stands in records behind what they say.
+    fill: u64,
     /// For the other side, in records.
     out: Vec<u8>,
     /// From the other side, in the clear.
@@ -176,6 +195,18 @@ impl Session {
     /// # Errors
     /// The profile lacks what the role needs.
     pub fn new(profile: &Profile, role: &TlsRole) -> Result<Self, TlsFault> {
+        Self::begin(profile, role, false)
+    }
+
+    /// A client that has a ticket of its server.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn resume(profile: &Profile, role: &TlsRole) -> Result<Self, TlsFault> {
+        Self::begin(profile, role, true)
+    }
+
+    fn begin(profile: &Profile, role: &TlsRole, ticket: bool) -> Result<Self, TlsFault> {
         let able = match role {
             TlsRole::Server => profile.certificate.is_some(),
             TlsRole::Client { .. } => profile.trusts.is_some(),
@@ -192,17 +223,22 @@ impl Session {
             arrived: 0,
             wanted: false,
             secured: None,
+            resumed: false,
+            tickets: 0,
+            fill: 1,
             out: Vec::new(),
             clear: Vec::new(),
             theirs_ended: false,
         };
         if let TlsRole::Client { name } = role {
-            let facts = [&[version_number(profile.newest)], &text(name)[..]].concat();
+            let version = version_number(profile.newest);
+            let facts = [&[version, u8::from(ticket)], &text(name)[..]].concat();
+            let shown = octets::SHOWN_TICKET * usize::from(ticket);
             let octets = match profile.newest {
                 TlsVersion::V1_2 => octets::CLIENT_HELLO_1_2,
                 TlsVersion::V1_3 => octets::CLIENT_HELLO,
             };
-            session.say(CLIENT_HELLO, octets + name.len(), &facts);
+            session.say(CLIENT_HELLO, octets + name.len() + shown, &facts);
         }
         Ok(session)
     }
@@ -215,6 +251,11 @@ impl Session {
     /// Whom it is secured with, once.
     pub fn take_secured(&mut self) -> Option<Secured> {
         self.secured.take()
+    }
+
+    /// How many tickets came since it was asked last.
+    pub fn take_tickets(&mut self) -> u8 {
+        std::mem::take(&mut self.tickets)
     }
 
     /// Clear octets that came.
@@ -337,6 +378,10 @@ impl Session {
                 self.be_secured(Some(name));
                 Ok(())
             }
+            (TlsRole::Client { .. }, Awaits::Data, TICKET) => {
+                self.tickets = self.tickets.saturating_add(1);
+                Ok(())
+            }
             _ => Err(TlsFault::Protocol),
         }
     }
@@ -346,18 +391,28 @@ impl Session {
         if self.version < self.profile.oldest {
             return Err(TlsFault::Protocol);
         }
-        let asks = self.profile.asks != ClientCertificate::None;
+        let ticket = facts.octet()? != 0;
+        self.resumed = ticket && self.version == TlsVersion::V1_3 && self.profile.tickets > 0;
+        let resumed = usize::from(self.resumed);
+        let asks = self.profile.asks != ClientCertificate::None && !self.resumed;
         let own = self.profile.certificate.clone().unwrap_or_default();
         let (hello, flight) = match self.version {
             TlsVersion::V1_2 => (octets::SERVER_HELLO_1_2, octets::SERVER_FLIGHT_1_2),
             TlsVersion::V1_3 => (octets::SERVER_HELLO, octets::SERVER_FLIGHT),
         };
-        let flight = flight + own.octets + octets::REQUEST * usize::from(asks);
+        let flight = match self.resumed {
+            true => octets::RESUMED_FLIGHT,
+            false => flight + own.octets + octets::REQUEST * usize::from(asks),
+        };
+        let hello = hello + octets::TAKEN_TICKET * resumed;
         self.say(SERVER_HELLO, hello, &[version_number(self.version)]);
         if self.version == TlsVersion::V1_3 {
             self.put(CHANGE, octets::CHANGE, &[]);
         }
-        let facts = [&[u8::from(asks)], &facts_of(&own)[..]].concat();
+        let mut facts = vec![u8::from(asks), u8::from(self.resumed)];
+        if !self.resumed {
+            facts.extend(facts_of(&own));
+        }
         self.say(SERVER_FLIGHT, flight, &facts);
         self.awaits = Awaits::Flight;
         Ok(())
@@ -365,8 +420,11 @@ impl Session {
 
     fn hear_server_flight(&mut self, facts: &mut Facts<'_>, name: String) -> Result<(), TlsFault> {
         self.wanted = facts.octet()? != 0;
-        let shown = facts.certificate()?;
-        self.profile.verify(&shown, Some(&name))?;
+        self.resumed = facts.octet()? != 0;
+        if !self.resumed {
+            let shown = facts.certificate()?;
+            self.profile.verify(&shown, Some(&name))?;
+        }
         let own = self.profile.certificate.clone().filter(|_| self.wanted);
         let flight = match self.version {
             TlsVersion::V1_2 => octets::CLIENT_FLIGHT_1_2,
@@ -390,7 +448,8 @@ impl Session {
             0 => None,
             _ => Some(facts.certificate()?),
         };
-        if shown.is_none() && self.profile.asks == ClientCertificate::Required {
+        let required = self.profile.asks == ClientCertificate::Required && !self.resumed;
+        if shown.is_none() && required {
             return Err(TlsFault::Missing);
         }
         if let Some(shown) = &shown {
@@ -401,6 +460,12 @@ impl Session {
             self.say(SERVER_DONE, octets::SERVER_DONE, &[]);
         }
         self.be_secured(shown.and_then(|it| it.names.first().cloned()));
+        let tickets = match (self.version, self.resumed) {
+            (TlsVersion::V1_2, _) => 0,
+            (TlsVersion::V1_3, true) => 1,
+            (TlsVersion::V1_3, false) => self.profile.tickets,
+        };
+        (0..tickets).for_each(|_| self.say(TICKET, octets::TICKET, &[]));
         Ok(())
     }
 
@@ -433,7 +498,14 @@ impl Session {
         self.out
             .extend([kind, 3, 3, body[0], body[1], length[0], length[1]]);
         self.out.extend_from_slice(content);
-        self.out.resize(begun + octets, 0);
+        // Real ones can't be compressed.
+        while self.out.len() < begun + octets {
+            self.fill = self
+                .fill
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            self.out.push((self.fill >> 56) as u8);
+        }
     }
 }
 
@@ -514,12 +586,17 @@ impl Line {
     /// # Errors
     /// The profile lacks what the role needs.
     pub fn new(profile: &Profile, role: &TlsRole) -> Result<Self, TlsFault> {
-        Ok(Self {
-            session: Session::new(profile, role)?,
+        Session::new(profile, role).map(Self::of)
+    }
+
+    /// One of a session that begins.
+    pub const fn of(session: Session) -> Self {
+        Self {
+            session,
             wire: Vec::new(),
             ending: false,
             ended: false,
-        })
+        }
     }
 
     /// The session itself.
@@ -732,6 +809,37 @@ mod tests {
         };
         let (found, _) = talk([&mut client(&old), &mut server(&new)]);
         assert_eq!(found, [Err(TlsFault::Refused), Err(TlsFault::Protocol)]);
+    }
+
+    #[test]
+    fn who_has_a_ticket_needs_no_certificate() {
+        let gives = Profile {
+            tickets: 2,
+            ..serving(certificate("a.example"))
+        };
+        let role = TlsRole::Client {
+            name: "a.example".into(),
+        };
+        let again = || Session::resume(&trusting(), &role).unwrap();
+        // Octets of the server until both are secured.
+        let octets = |client: &mut Session, mut server: Session| {
+            server.take(&client.take_out()).unwrap();
+            let flight = server.take_out();
+            client.take(&flight).unwrap();
+            server.take(&client.take_out()).unwrap();
+            client.take(&server.take_out()).unwrap();
+            assert!(client.is_secured() && server.is_secured());
+            flight.len()
+        };
+        let mut first = client(&trusting());
+        let whole = octets(&mut first, server(&gives));
+        assert_eq!((first.take_tickets(), first.take_tickets()), (2, 0));
+        let mut second = again();
+        assert!(octets(&mut second, server(&gives)) + 1000 < whole);
+        assert_eq!(second.take_tickets(), 1);
+        // Who gives none takes none.
+        let strict = serving(certificate("a.example"));
+        assert_eq!(octets(&mut again(), server(&strict)), whole);
     }
 
     #[test]

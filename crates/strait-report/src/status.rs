@@ -146,6 +146,41 @@ pub fn mail_text(queue: &MailQueue) -> String {
     text
 }
 
+/// What DNS proxies of some nodes answered without a crossing, and what crossed, if there are any.
+pub fn names_of(nodes: &[Snapshot]) -> Option<Table> {
+    let heads = [
+        "gateway",
+        "questions",
+        "known",
+        "stale",
+        "joined",
+        "ahead",
+        "crossed",
+        "again",
+        "octets out",
+    ];
+    let mut table = Table::new("names", columns(&heads.map(|head| (head, ""))));
+    for node in nodes {
+        let Some(dns) = &node.dns else {
+            continue;
+        };
+        let counts = [
+            dns.questions,
+            dns.hits,
+            dns.stale,
+            dns.joined + dns.repeats,
+            dns.ahead,
+            dns.asked,
+            dns.asked_again,
+            dns.octets_out,
+        ];
+        let mut row: Vec<Cell> = vec![node.node.as_str().into()];
+        row.extend(counts.map(|count| Cell::from(count as f64)));
+        table.push(row);
+    }
+    Some(table).filter(|it| !it.rows.is_empty())
+}
+
 /// What a DNS proxy knows and asks for, for a screen.
 pub fn names_text(names: &Names) -> String {
     let up = clock_time(Duration::from_secs_f64(names.uptime_s.clamp(0.0, 1e12)));

@@ -352,9 +352,10 @@ pub fn unit_of(metric: &str) -> &'static str {
 }
 
 /// What is told of a gateway's DNS proxy.
-const DNS_METRICS: [&str; 5] = [
+const DNS_METRICS: [&str; 6] = [
     "dns_asked",
     "dns_asked_again",
+    "dns_late",
     "dns_octets_out",
     "dns_served",
     "dns_watched",
@@ -381,6 +382,7 @@ pub fn local_metrics<'a>(
         [
             ("dns_asked", dns.asked),
             ("dns_asked_again", dns.asked_again),
+            ("dns_late", dns.late),
             ("dns_octets_out", dns.octets_out),
             ("dns_served", dns.served),
             ("dns_watched", dns.watched),

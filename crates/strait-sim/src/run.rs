@@ -8,8 +8,9 @@ use strait_core::hash::RunHash;
 use strait_core::stats::{ClassStats, Stats};
 use strait_core::time::Duration;
 use strait_report::Series;
+use strait_report::table::Check;
 use strait_scenario::topology::Role;
-use strait_scenario::{Loaded, Scenario, local_metrics};
+use strait_scenario::{Loaded, Scenario, World as Place, local_metrics};
 use strait_status::{Port, Snapshot};
 use strait_traffic::{FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig};
 
@@ -403,6 +404,29 @@ impl Outcome {
         self.of(variant)
             .filter_map(|run| run.metrics.get(name).copied())
             .collect()
+    }
+
+    /// What the scenario expects, and that every packet is explained.
+    pub fn checks(&self, loaded: &Loaded) -> Vec<Check> {
+        let expectations = loaded.scenario.expectations.iter();
+        let expected = expectations
+            .filter(|entry| entry.applies_in(Place::Sim))
+            .map(|entry| {
+                // Every run has to be inside the bar, so the worst one is shown.
+                let runs = self.of(&entry.variant);
+                let values: Vec<f64> = runs.filter_map(|it| entry.value(&it.metrics)).collect();
+                let complete = values.len() == self.of(&entry.variant).count();
+                let worst = match entry.max {
+                    Some(_) => values.iter().copied().reduce(f64::max),
+                    None => values.iter().copied().reduce(f64::min),
+                };
+                let value = worst.filter(|_| complete);
+                Check::range(entry.id.as_str(), value, entry.unit(), entry.min, entry.max).failed()
+            });
+        let unexplained: u64 = self.runs.iter().map(|run| run.unexplained).sum();
+        let unexplained = Some(unexplained as f64);
+        let conserved = Check::range("unexplained-packets", unexplained, "", None, Some(0.0));
+        expected.chain([conserved]).collect()
     }
 }
 

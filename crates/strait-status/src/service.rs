@@ -137,6 +137,8 @@ described! {
         full: u64 = stats.full => counter("dns_full");
         /// Messages of clients that may not ask
         refused: u64 = stats.refused => counter("dns_refused").head("refused");
+        /// Answers cut short, as their client gets much more than it asks
+        cut: u64 = stats.own.cut => counter("dns_cut");
         /// Messages and frames that weren't any
         malformed: u64 = stats.malformed => counter("dns_malformed");
         /// Questions sent across links

@@ -4,6 +4,8 @@
 
 #[path = "lab/cells.rs"]
 mod cells;
+#[path = "lab/names.rs"]
+mod names;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -290,34 +292,6 @@ fn connections_pass_a_proxy_whose_partner_is_silent_live_as_in_virtual_time() {
         "lab-wrong-octets",
         "lab-nothing-left",
     ]);
-}
-
-#[test]
-fn names_are_looked_up_by_proxies_live_as_in_virtual_time() {
-    if !can_run("lab dns") {
-        return;
-    }
-    let told = compared("dns.toml");
-    told.expect_all(&[
-        "dns-proxied-loss",
-        "dns-captured-loss",
-        "dns-proxied-first",
-        "dns-proxied-again",
-        "dns-crossed-once",
-        "lab-nothing-left",
-    ]);
-}
-
-#[test]
-fn names_are_connected_to_before_they_are_known() {
-    if !can_run("lab ahead") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab/ahead.toml");
-    let only = ["--only", "turn,exchange,pings", "--brief"];
-    let told = lab(folder.path(), &scenario, &only);
-    told.expect_all(&["open-names-live", "open-names-pings", "lab-nothing-left"]);
 }
 
 #[test]

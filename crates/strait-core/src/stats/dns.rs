@@ -84,6 +84,7 @@ impl DnsStats {
         self.own.ahead += other.own.ahead;
         self.own.translated += other.own.translated;
         self.own.strange += other.own.strange;
+        self.own.cut += other.own.cut;
         self.fresh.changes += other.fresh.changes;
         self.fresh.watched += other.fresh.watched;
         self.fresh.watching += other.fresh.watching;
@@ -105,6 +106,8 @@ pub struct OwnAnswerStats {
     pub translated: u64,
     /// Addresses of partners' by which no name goes here, as far as is known.
     pub strange: u64,
+    /// Answers cut short, as their client gets much more than it asks.
+    pub cut: u64,
 }
 
 /// What is kept fresh by the side of the resolvers.

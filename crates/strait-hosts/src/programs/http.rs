@@ -4,7 +4,7 @@
 use strait_core::tls::{TlsFault, TlsRole};
 use strait_tcp::TcpEndpoint;
 
-use crate::tls::{Certificate, Line, Profile};
+use crate::tls::{Certificate, Line, Profile, Session};
 
 /// Octets of each request.
 pub(super) const REQUEST_OCTETS: usize = 300;
@@ -13,6 +13,8 @@ pub(super) const RESPONSE_HEAD_OCTETS: usize = 200;
 
 /// Octets of a server's certificate, with the one that leads to its issuer: as most have.
 const CHAIN_OCTETS: usize = 2500;
+/// Tickets for later connections that a server gives, as OpenSSL and BoringSSL do.
+const TICKETS: u8 = 2;
 /// Octets read from a connection at a time.
 const CHUNK_OCTETS: usize = 4096;
 
@@ -20,9 +22,12 @@ const CHUNK_OCTETS: usize = 4096;
 pub(super) struct Wire(Option<Box<Line>>);
 
 impl Wire {
-    pub(super) fn client(tls: bool, name: &str) -> Self {
+    /// A client's, with a ticket of the server if it has one.
+    pub(super) fn client(tls: bool, name: &str, ticket: bool) -> Self {
         let role = TlsRole::Client { name: name.into() };
-        Self::new(tls, &Profile::trusting(vec![String::new()]), &role)
+        let profile = Profile::trusting(vec![String::new()]);
+        let begin = [Session::new, Session::resume][usize::from(ticket)];
+        Self::of(tls, || begin(&profile, &role))
     }
 
     pub(super) fn server(tls: bool) -> Self {
@@ -31,14 +36,21 @@ impl Wire {
                 octets: CHAIN_OCTETS,
                 ..Certificate::default()
             }),
+            tickets: TICKETS,
             ..Profile::trusting(Vec::new())
         };
-        Self::new(tls, &profile, &TlsRole::Server)
+        Self::of(tls, || Session::new(&profile, &TlsRole::Server))
     }
 
-    fn new(tls: bool, profile: &Profile, role: &TlsRole) -> Self {
-        let line = || Line::new(profile, role).ok().map(Box::new);
+    fn of(tls: bool, session: impl FnOnce() -> Result<Session, TlsFault>) -> Self {
+        let line = || session().ok().map(|it| Box::new(Line::of(it)));
         Self(if tls { line() } else { None })
+    }
+
+    /// How many tickets came since it was asked last.
+    pub(super) fn take_tickets(&mut self) -> u8 {
+        let line = self.0.as_mut();
+        line.map_or(0, |it| it.session().take_tickets())
     }
 
     /// Appends what came, and sends what waits.

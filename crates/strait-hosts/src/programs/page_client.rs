@@ -16,6 +16,10 @@ use crate::host::{Application, ConnectionId, Event, Stack};
 /// used up, the page stays incomplete.
 const PORTS_MAX: u16 = 64;
 
+/// Tickets of TLS that are kept for a host, each for one connection: as many as Chromium keeps
+/// (`SSLClientSessionCache`).
+const TICKETS_MAX: u8 = 2;
+
 /// An object under way.
 struct Fetch {
     index: u32,
@@ -42,6 +46,8 @@ pub(super) struct Place {
     pub(super) look_up: Option<LookUp>,
     /// Objects that nobody fetches yet.
     waiting: VecDeque<u32>,
+    /// Tickets for connections that are opened later.
+    tickets: u8,
 }
 
 impl Place {
@@ -55,6 +61,7 @@ impl Place {
             address,
             look_up,
             waiting: VecDeque::new(),
+            tickets: 0,
         }
     }
 }
@@ -157,7 +164,10 @@ impl PageClient {
             let remote = SocketAddr::new(address, self.task.to_port);
             match stack.connect(now, local, remote, &self.task.options) {
                 Ok(id) => {
-                    let wire = Wire::client(self.task.site.tls, &self.places[host].name);
+                    let place = &mut self.places[host];
+                    let ticket = place.tickets > 0;
+                    place.tickets = place.tickets.saturating_sub(1);
+                    let wire = Wire::client(self.task.site.tls, &place.name, ticket);
                     let fetches = VecDeque::new();
                     let connection = Connection {
                         host,
@@ -206,7 +216,10 @@ impl PageClient {
             self.log.count(fault.name());
             return None;
         }
-        let waiting = &mut self.places[connection.host].waiting;
+        let place = &mut self.places[connection.host];
+        let tickets = place.tickets + connection.wire.take_tickets();
+        place.tickets = tickets.min(TICKETS_MAX);
+        let waiting = &mut place.waiting;
         while self.task.site.http2 || connection.fetches.is_empty() {
             let Some(index) = waiting.pop_front() else {
                 break;

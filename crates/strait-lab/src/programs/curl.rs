@@ -5,7 +5,7 @@ use std::process::Command;
 use strait_live::clock::monotonic;
 use strait_traffic::Traffic;
 
-use super::web::{WebServer, joined, stop, unfinished};
+use super::web::{Manner, WebServer, joined, stop, unfinished};
 use super::{Collected, Flow, Origin, Program};
 use crate::ground::process::Running;
 use crate::{LabError, Stage};
@@ -24,7 +24,7 @@ impl Curl {
             return Err(flow.wrong("it is no tcp"));
         };
         Ok(Self {
-            server: WebServer::new(flow, 0, vec![octets], false)?,
+            server: WebServer::new(flow, 0, vec![octets], Manner::default())?,
             client: None,
             started_ns: None,
         })

@@ -31,14 +31,6 @@ impl Dig {
         else {
             return Err(flow.wrong("it is no dns"));
         };
-        if manner
-            .waits
-            .iter()
-            .any(|wait| wait.as_secs_f64() % 1.0 != 0.0)
-            || manner.waits.windows(2).any(|pair| pair[0] != pair[1])
-        {
-            return Err(flow.wrong("dig waits for whole seconds, the same in each try: `endpoint`"));
-        }
         if flow.traffic_class() != 0 {
             return Err(flow.wrong("dig marks nothing: leave `dscp` away"));
         }
@@ -61,16 +53,41 @@ impl Dig {
         let name = dns_name(0);
         let zone = name.trim_start_matches("n00000");
         let waits = &self.manner.waits;
+        let first_s = waits
+            .first()
+            .map_or(patience_s as f64, Duration::as_secs_f64);
+        // dig itself waits for whole seconds, the same in each try.
+        let even = waits.iter().all(|it| it.as_secs_f64() == first_s) && first_s % 1.0 == 0.0;
+        let digs: Vec<(usize, f64)> = match even {
+            true => vec![(waits.len().max(1), first_s)],
+            false => waits.iter().map(|it| (1, it.as_secs_f64())).collect(),
+        };
+        // A process has to start, too.
+        let start_s = if even { 1.0 } else { 0.02 };
+        let most_s = |(tries, wait_s): &(usize, f64)| *tries as f64 * wait_s + start_s;
+        let digs = digs.iter().map(|dig| {
+            let (tries, whole_s) = (dig.0, dig.1.ceil());
+            format!(
+                "said=$(timeout {} dig +noedns +tries={tries} +time={whole_s} -u @{server} \
+                 -p {DNS_PORT} $name {kind})\n",
+                most_s(dig),
+                kind = self.manner.kind.0,
+            )
+        });
+        let digs: Vec<String> = digs.collect();
+        let digs = digs.join("case \"$said\" in *'status: NOERROR'*) ;; *)\n");
+        let ends = " ;; esac\n".repeat(waits.len().max(1) - 1);
+        let ends = if even { "" } else { &ends };
         format!(
             "n=0\n\
              while [ $n -lt {count} ]; do\n\
              (at=$(date +%s%N)\n\
-             said=$(dig +noedns +tries={tries} +time={wait_s} -u @{server} -p {DNS_PORT} \
-             $(printf 'n%05d{zone}' $((n % {names}))) {kind})\n\
+             name=$(printf 'n%05d{zone}' $((n % {names})))\n\
+             {digs}{ends}\
              end=$(date +%s%N)\n\
              took=$(echo \"$said\" | sed -n 's/^;; Query time: \\([0-9]*\\) usec$/\\1/p')\n\
              # That is the time of the last try.\n\
-             [ $((end-at)) -lt {wait_s}000000000 ] || took=$(((end-at)/1000))\n\
+             [ $((end-at)) -lt {first_ns} ] || took=$(((end-at)/1000))\n\
              case \"$said\" in *'status: NOERROR'*) ;; *) took=;; esac\n\
              echo $n $at $took) &\n\
              n=$((n+1))\n\
@@ -78,9 +95,7 @@ impl Dig {
              done\n\
              wait\n",
             count = self.count,
-            kind = self.manner.kind.0,
-            tries = waits.len().max(1),
-            wait_s = waits.first().map_or(patience_s, Duration::as_secs),
+            first_ns = (first_s * 1e9) as u64,
             names = self.manner.names.unwrap_or(100_000),
             period = self.period.as_secs_f64(),
         )

@@ -6,7 +6,7 @@ use strait_core::time::Duration;
 use strait_traffic::{ObjectMark, Ports, Site, Traffic, object_octets};
 
 use super::named::HostNames;
-use super::web::{WebServer, joined, stop, unfinished};
+use super::web::{Manner, WebServer, joined, stop, unfinished};
 use super::{Collected, Flow, Origin, Program};
 use crate::ground::process::Running;
 use crate::{LabError, Stage};
@@ -39,13 +39,17 @@ impl Page {
         else {
             return Err(flow.wrong("it is no page"));
         };
-        if site.http2 {
-            return Err(flow.wrong("`http2` is for `strait sim`: no server here has it"));
+        if site.http2 && !site.tls {
+            return Err(flow.wrong("`http2` takes `tls` here: servers offer it by that alone"));
         }
+        let manner = Manner {
+            tls: site.tls,
+            http2: site.http2,
+        };
         Ok(Self {
             connections,
             site,
-            server: WebServer::new(flow, 1, object_octets(objects, octets), site.tls)?,
+            server: WebServer::new(flow, 1, object_octets(objects, octets), manner)?,
             names: HostNames::default(),
             client: None,
         })
@@ -81,6 +85,7 @@ impl Program for Page {
             "folder": WebServer::fetched(stage, flow),
             "start": (origin.at + flow.start).as_nanos(),
             "tls": self.site.tls,
+            "http2": self.site.http2,
             "resolver": flow.config.resolver,
         });
         command.args(["-c", BROWSER, &page.to_string()]);

@@ -15,15 +15,23 @@ use crate::ground::net::is_bound;
 use crate::ground::process::{Running, require};
 use crate::{LabError, Stage};
 
-/// `python3 -m http.server` where the data is.
+/// How connections are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// They have TLS.
+    pub(crate) tls: bool,
+    /// By HTTP/2, which takes TLS.
+    pub(crate) http2: bool,
+}
+
+/// `python3 -m http.server` where the data is; `nghttpd` by HTTP/2.
 #[derive(Debug)]
 pub(crate) struct WebServer {
     /// On which end of the traffic it is.
     end: usize,
     /// Octets of each object.
     pub(crate) sizes: Vec<u64>,
-    /// Connections have TLS.
-    tls: bool,
+    manner: Manner,
     running: Option<Running>,
 }
 
@@ -56,7 +64,6 @@ fn by_tls(file: &Path) -> String {
         "import http, ssl\n\
          tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n\
          tls.load_cert_chain('{0}')\n\
-         tls.num_tickets = 0\n\
          setup = socketserver.StreamRequestHandler.setup\n\
          def begin(self):\n\
          \x20   self.request = tls.wrap_socket(self.request, server_side=True)\n\
@@ -66,11 +73,16 @@ fn by_tls(file: &Path) -> String {
     )
 }
 
+/// What makes a certificate as long as the simulated one, with what leads to its issuer.
+const CERTIFICATE_FILL_OCTETS: usize = 2100;
+
 /// Makes a certificate and its key in one file.
 fn make_certificate(file: &Path) -> Result<(), LabError> {
     let mut command = Command::new("openssl");
     command.args(["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=page"]);
     command.args(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+    let fill = "x".repeat(CERTIFICATE_FILL_OCTETS);
+    command.args(["-addext", &format!("nsComment={fill}")]);
     command.arg("-keyout").arg(file).arg("-out").arg(file);
     let made = command.output().doing(|| "run openssl".to_owned())?;
     let text = String::from_utf8_lossy(&made.stderr).into_owned();
@@ -89,20 +101,23 @@ impl WebServer {
         flow: &Flow,
         end: usize,
         sizes: Vec<u64>,
-        tls: bool,
+        manner: Manner,
     ) -> Result<Self, LabError> {
         if sizes.iter().sum::<u64>() > OCTETS_MAX {
             return Err(flow.wrong("`octets` must be at most 1 GiB"));
         }
         require("curl", "curl")?;
         require("python3", "python3")?;
-        if tls {
+        if manner.tls {
             require("openssl", "openssl")?;
+        }
+        if manner.http2 {
+            require("nghttpd", "nghttp2-server")?;
         }
         Ok(Self {
             end,
             sizes,
-            tls,
+            manner,
             running: None,
         })
     }
@@ -117,24 +132,37 @@ impl WebServer {
         }
         let folder = Self::fetched(stage, flow);
         fs::create_dir_all(&folder).doing(|| format!("create folder {}", folder.display()))?;
-        let control = flow.config.endpoint.as_deref().and_then(congestion);
-        let control = control.map(by_congestion).unwrap_or_default();
-        let mut tls = String::new();
-        if self.tls {
-            let name = format!("{}.pem", flow.config.name);
-            let file = stage.scratch.file(&name);
-            make_certificate(&file)?;
-            tls = by_tls(&file);
+        let certificate = stage.scratch.file(&format!("{}.pem", flow.config.name));
+        if self.manner.tls {
+            make_certificate(&certificate)?;
         }
-        let mut command = Command::new("python3");
-        command.args(["-c", &format!("{SERVER}{control}{tls}{SERVE}")]);
-        command.arg(Self::port(flow).to_string());
-        // Both families, and connections that stay open for the next object.
-        command.args(["--bind", "::", "--protocol", "HTTP/1.1", "--directory"]);
-        command.arg(stage.scratch.file(&format!("{}.served", flow.config.name)));
+        let served = stage.scratch.file(&format!("{}.served", flow.config.name));
+        let command = self.command(flow, &certificate, &served);
         let name = format!("{}-server", flow.config.name);
         self.running = Some(stage.start(flow.host(stage, self.end), &name, command)?);
         Ok(())
+    }
+
+    fn command(&self, flow: &Flow, certificate: &Path, served: &Path) -> Command {
+        let port = Self::port(flow).to_string();
+        if self.manner.http2 {
+            let mut command = Command::new("nghttpd");
+            // Both families.
+            command.arg("-d").arg(served).arg(port);
+            command.args([certificate, certificate]);
+            return command;
+        }
+        let control = flow.config.endpoint.as_deref().and_then(congestion);
+        let control = control.map(by_congestion).unwrap_or_default();
+        let tls = self.manner.tls.then(|| by_tls(certificate));
+        let tls = tls.unwrap_or_default();
+        let mut command = Command::new("python3");
+        command.args(["-c", &format!("{SERVER}{control}{tls}{SERVE}")]);
+        command.arg(port);
+        // Both families, and connections that stay open for the next object.
+        command.args(["--bind", "::", "--protocol", "HTTP/1.1", "--directory"]);
+        command.arg(served);
+        command
     }
 
     pub(crate) fn is_ready(&self, stage: &Stage<'_>, flow: &Flow) -> Result<bool, LabError> {

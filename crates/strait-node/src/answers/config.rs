@@ -30,9 +30,6 @@ pub struct AnswersConfig {
     /// table. Both ends of a link need it.
     #[serde(default)]
     pub hellos: Option<HellosConfig>,
-    /// UDP queries that may be answered from a stored reply.
-    #[serde(default, rename = "query")]
-    pub queries: Vec<QueryConfig>,
 }
 
 /// A behaviour by name.
@@ -117,22 +114,6 @@ impl HellosConfig {
     }
 }
 
-/// UDP queries whose answer is the same each time.
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct QueryConfig {
-    /// Its name in errors.
-    pub name: String,
-    /// The port that it goes to.
-    pub port: u16,
-    /// Its first octets, a sign for each half octet: a hexadecimal digit that must stand there, `?`
-    /// for any that makes another question, `#` for a part of the transaction's number, which is
-    /// copied into the reply. Spaces are for the reader. `#### 01?? 0001` is a DNS query.
-    pub first: String,
-    /// How long a stored reply answers it.
-    pub valid: Time,
-}
-
 impl AnswersConfig {
     /// How long a stored echo reply answers; `None` if echo isn't answered.
     pub fn echo_valid(&self) -> Option<Duration> {
@@ -151,12 +132,5 @@ impl AnswersConfig {
         });
         let told = told.map(|time| time.0);
         told.or(preset).filter(|valid| !valid.is_zero())
-    }
-}
-
-impl QueryConfig {
-    /// The key's place in a node file, for errors.
-    pub(super) fn place(&self, key: &str) -> String {
-        format!("[[answers.query]] {} {key}", self.name)
     }
 }

@@ -11,7 +11,6 @@ mod config;
 mod echo;
 mod hellos;
 mod neighbours;
-mod query;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,11 +20,10 @@ use strait_core::local::Question;
 use strait_core::{Duration, Instant, NeighbourId, Packet, PortId};
 use strait_wire::ip::{self, PacketInfo};
 
-pub use self::config::{AnswersConfig, AnswersPreset, HelloProtocol, HellosConfig, QueryConfig};
+pub use self::config::{AnswersConfig, AnswersPreset, HelloProtocol, HellosConfig};
 use self::echo::Echoes;
 use self::hellos::Hellos;
 use self::neighbours::Neighbours;
-use self::query::Queries;
 use crate::config::InvalidConfig;
 use crate::route::Hop;
 
@@ -33,7 +31,6 @@ use crate::route::Hop;
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     echoes: Option<Box<Echoes>>,
-    queries: Option<Box<Queries>>,
     neighbours: Option<Box<Neighbours>>,
     hellos: Option<Box<Hellos>>,
 }
@@ -74,12 +71,10 @@ pub(crate) struct Learned {
 
 impl Answers {
     pub(crate) fn new(config: &AnswersConfig) -> Result<Self, InvalidConfig> {
-        let queries = Queries::new(&config.queries)?;
         let hellos = config.hellos.as_ref();
         hellos.map_or(Ok(()), HellosConfig::validate)?;
         Ok(Self {
             echoes: config.echo_valid().map(Echoes::new).map(Box::new),
-            queries: (!config.queries.is_empty()).then(|| Box::new(queries)),
             neighbours: config.neighbours_valid().map(Neighbours::new).map(Box::new),
             hellos: hellos.map(Hellos::new).map(Box::new),
         })
@@ -99,12 +94,8 @@ impl Answers {
         }
         let mut learned = Learned::default();
         let echo = self.echoes.as_mut().filter(|_| is_icmp(info));
-        if let Some(reply) = echo.and_then(|echo| echo.ask(now, packet, by, &mut learned)) {
-            return (Some((Question::Echo, reply)), learned);
-        }
-        let query = self.queries.as_mut().filter(|_| info.ports.is_some());
-        let reply = query.and_then(|query| query.ask(now, packet, by, &mut learned));
-        (reply.map(|reply| (Question::Query, reply)), learned)
+        let reply = echo.and_then(|echo| echo.ask(now, packet, by, &mut learned));
+        (reply.map(|reply| (Question::Echo, reply)), learned)
     }
 
     /// Looks at a packet that came by `from`: a reply to a question that left there, or the word
@@ -116,12 +107,6 @@ impl Answers {
                 echoes.hear(now, packet, from, &mut learned);
             }
             self.hear_error(packet, &mut learned);
-        } else if let Some(queries) = self
-            .queries
-            .as_mut()
-            .filter(|_| packet.info().ports.is_some())
-        {
-            queries.hear(now, packet, from, &mut learned);
         }
         // After an error about itself a host is there all the same.
         if let Some(neighbours) = self.neighbours.as_mut().filter(|_| led) {
@@ -198,10 +183,6 @@ impl Answers {
             .as_mut()
             .map_or(0, |echoes| echoes.forget(|_, dst| dst == about.dst))
             + self
-                .queries
-                .as_mut()
-                .map_or(0, |queries| queries.forget(|_, dst| dst == about.dst))
-            + self
                 .neighbours
                 .as_mut()
                 .map_or(0, |neighbours| neighbours.forget(|_, dst| dst == about.dst));
@@ -221,11 +202,9 @@ impl Answers {
 
     fn forget(&mut self, which: impl Fn(Hop) -> bool) -> u64 {
         let echoes = self.echoes.as_mut();
-        let queries = self.queries.as_mut();
         let neighbours = self.neighbours.as_mut();
         let hellos = self.hellos.as_mut();
         echoes.map_or(0, |echoes| echoes.forget(|by, _| which(by)))
-            + queries.map_or(0, |queries| queries.forget(|by, _| which(by)))
             + neighbours.map_or(0, |neighbours| neighbours.forget(|by, _| which(by)))
             + hellos.map_or(0, |hellos| hellos.forget(which))
     }

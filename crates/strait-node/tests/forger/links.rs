@@ -59,7 +59,7 @@ const MENDING_ADAPTER: &str = "profile = \"adapter\"\ncompression = \"rohc\"\nre
 const COUNTING: &str = "compression = \"rohc\"\ncount_packets = true\npayload = \"deflate\"";
 const KNOWN: &str = "compression = \"rohc\"\n[[port.context]]\nsrc = \"10.1.0.2\"\ndst = \"10.2.0.2\"\nsrc_port = 5004\ndst_port = 5004\n[[port.context]]\nsrc = \"10.2.0.2\"\ndst = \"10.1.0.2\"\nsrc_port = 5004\ndst_port = 5004";
 
-const ANSWERS: &str = "profile = \"plain\"\n[answers]\npreset = \"network-adapter\"\n[[answers.query]]\nname = \"dns\"\nport = 53\nfirst = \"#### 01?? 0001\"\nvalid = \"60 s\"";
+const ANSWERS: &str = "profile = \"plain\"\n[answers]\npreset = \"network-adapter\"";
 
 use Kind::{Kiss, Serial, Udp};
 

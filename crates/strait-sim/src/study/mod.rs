@@ -130,6 +130,8 @@ struct Measured {
     parts: Parts,
     hash: RunHash,
     seeds: BTreeSet<u64>,
+    /// Checks that scenarios brought along.
+    checks: Vec<Check>,
     figures: Vec<(String, String)>,
     captures: Vec<(String, Vec<u8>)>,
     scenarios: Vec<(String, String)>,
@@ -300,7 +302,7 @@ fn run<S: SetUp>(
             run_hash: Some(measured.hash.value().into()),
             seeds: measured.seeds.into_iter().collect(),
             tables: [own.0, usual.0].concat(),
-            checks: [before, own.1, usual.1, behind].concat(),
+            checks: [before, own.1, usual.1, behind, measured.checks].concat(),
         },
         figures: measured.figures,
         captures: measured.captures,

@@ -162,6 +162,12 @@ macro_rules! files {
 }
 
 files! {
+    "dns/crossings.toml"
+    "dns/day.toml"
+    "dns/hf-300.toml"
+    "dns/hf-75.toml"
+    "dns/octets.toml"
+    "dns/web-240k.toml"
     "hf/adaptive.csv"
     "hf/adaptive.toml"
     "hf/bulk.toml"
@@ -176,6 +182,8 @@ files! {
     "lab/adapter.toml"
     "lab/adapters-in-a-row.toml"
     "lab/adapters-nested.toml"
+    "lab/ahead.toml"
+    "lab/dns-hf.toml"
     "lab/hbh-parity.toml"
     "links/frames-7680.toml"
     "links/serial-9600.toml"

@@ -9,7 +9,7 @@ use strait_lab::{Lab, LabError, LabOptions, Left, Outcome};
 use strait_live::signals::Stop;
 use strait_report::scatter::Figure;
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
-use strait_report::{Report, Series, stations_of};
+use strait_report::{Report, Series, names_of, stations_of};
 use strait_scenario::{Loaded, Scenario, World, unit_of};
 
 use super::agreement::{Simulated, agreement};
@@ -192,6 +192,7 @@ fn result(
     tables.extend(outcome.stretches.iter().cloned());
     tables.extend(outcome.kept_off_table());
     tables.extend(stations_of(&outcome.nodes));
+    tables.extend(names_of(&outcome.nodes));
     tables.extend(outcome.delay_tables());
     let mut checks = expected(loaded, args, outcome);
     checks.extend(own_checks(loaded, outcome, left));

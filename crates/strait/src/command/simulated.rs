@@ -7,9 +7,9 @@ use anyhow::Context;
 use strait_core::stats::ClassStats;
 use strait_report::estimate::{mean, mean_interval};
 use strait_report::scatter::Figure;
-use strait_report::table::{Cell, Check, Column, ResultSet, Table};
-use strait_report::{Report, Series, delay_table, stations_of};
-use strait_scenario::{Loaded, Scenario, World, unit_of};
+use strait_report::table::{Cell, Column, ResultSet, Table};
+use strait_report::{Report, Series, delay_table, names_of, stations_of};
+use strait_scenario::{Loaded, Scenario, unit_of};
 use strait_sim::{Options, Outcome};
 use strait_status::{Class, Snapshot};
 use strait_web::{Clock, Recording};
@@ -49,7 +49,7 @@ pub(crate) fn result(loaded: &Loaded, outcome: &Outcome) -> ResultSet {
         run_hash: Some(outcome.hash().into()),
         seeds: outcome.seeds.clone(),
         tables,
-        checks: checks(loaded, outcome),
+        checks: outcome.checks(loaded),
     }
 }
 
@@ -143,10 +143,12 @@ fn kept_off(loaded: &Loaded, outcome: &Outcome) -> Table {
     })
 }
 
-/// Stations on radios at the end of a variant's first run.
+/// Stations on radios and DNS proxies at the end of a variant's first run.
 fn stations(outcome: &Outcome, variant: &str) -> Vec<Table> {
     let first = outcome.of(variant).next();
-    let mut tables = stations_of(first.map_or(&[], |run| &run.nodes));
+    let nodes: &[Snapshot] = first.map_or(&[], |run| &run.nodes);
+    let mut tables = stations_of(nodes);
+    tables.extend(names_of(nodes));
     for table in &mut tables {
         table.id = format!("{} {variant}", table.id);
     }
@@ -206,33 +208,6 @@ fn delays(outcome: &Outcome, variant: &str) -> Vec<ClassStats> {
         }
     }
     sums
-}
-
-fn checks(loaded: &Loaded, outcome: &Outcome) -> Vec<Check> {
-    let expectations = loaded.scenario.expectations.iter();
-    let expected = expectations
-        .filter(|entry| entry.applies_in(World::Sim))
-        .map(|entry| {
-            // Every run has to be inside the bar, so the worst one is shown.
-            let runs = outcome.of(&entry.variant);
-            let values: Vec<f64> = runs.filter_map(|it| entry.value(&it.metrics)).collect();
-            let complete = values.len() == outcome.of(&entry.variant).count();
-            let worst = match entry.max {
-                Some(_) => values.iter().copied().reduce(f64::max),
-                None => values.iter().copied().reduce(f64::min),
-            };
-            let value = worst.filter(|_| complete);
-            Check::range(entry.id.as_str(), value, entry.unit(), entry.min, entry.max).failed()
-        });
-    let unexplained: u64 = outcome.runs.iter().map(|run| run.unexplained).sum();
-    let conserved = Check::range(
-        "unexplained-packets",
-        Some(unexplained as f64),
-        "",
-        None,
-        Some(0.0),
-    );
-    expected.chain([conserved]).collect()
 }
 
 /// Files to write beside what is printed.

@@ -1,7 +1,7 @@
 //! What a gateway keeps off its line: chatter, and questions that it answers itself.
 
 use strait_core::local::{Question, Volume};
-use strait_wire::ip::{Chatter, build_echo, parse_echo, udp_payload};
+use strait_wire::ip::{Chatter, build_echo, parse_echo};
 
 use super::*;
 
@@ -418,128 +418,9 @@ fn only_the_same_question_is_answered_and_only_by_what_was_asked_for() {
     ));
 }
 
-const DNS: &str = "[[answers.query]]\nname = \"dns\"\nport = 53\nfirst = \"#### 01?? 0001\"\n\
-                   valid = \"30 s\"\n";
-
-fn dns(number: u16, question: bool, name: u8, src_port: u16) -> Vec<u8> {
-    let client = SocketAddr::new("fd00:1::2".parse().unwrap(), src_port);
-    let server = SocketAddr::new("fd00:2::2".parse().unwrap(), 53);
-    let mut payload = number.to_be_bytes().to_vec();
-    payload.extend_from_slice(if question {
-        b"\x01\x00\x00\x01"
-    } else {
-        b"\x81\x80\x00\x01"
-    });
-    payload.extend_from_slice(&[0, 0, 0, 0, 0, 0, 1, name, 0, 0, 28, 0, 1]);
-    let ends = if question {
-        (client, server)
-    } else {
-        (server, client)
-    };
-    let mut out = Vec::new();
-    ip::build_udp(ends.0, ends.1, 0, 61, 0, 0, &payload, &mut out);
-    out
-}
-
-#[test]
-fn a_listed_query_is_answered_with_its_own_number() {
-    let mut gateway = node(DNS);
-    assert!(offer(&mut gateway, at(0), &dns(0x1111, true, b'a', 4000)).1);
-    // The reply to somebody else's question is none to this one.
-    arrive(&mut gateway, at(400), &dns(0x1112, false, b'a', 4000));
-    arrive(&mut gateway, at(400), &dns(0x1111, false, b'a', 4001));
-    assert_eq!(gateway.stats().local.stored, 0);
-    arrive(&mut gateway, at(500), &dns(0x1111, false, b'a', 4000));
-    let (back, crossed) = offer(&mut gateway, at(600), &dns(0x2222, true, b'a', 4007));
-    assert!(!crossed);
-    let expected = dns(0x2222, false, b'a', 4007);
-    assert_eq!(udp_payload(&back[0]), udp_payload(&expected));
-    assert_eq!(back[0][8..40], expected[8..40]);
-    // Another name, a query of another form: other questions.
-    assert!(offer(&mut gateway, at(600), &dns(0x2222, true, b'b', 4007)).1);
-    // What was said once answers for ten seconds, and said again for the rule's thirty.
-    let mut lasts = |number: u16, end: Instant| {
-        let before = end - Duration::from_nanos(1);
-        assert!(!offer(&mut gateway, before, &dns(number, true, b'a', 4000)).1);
-        assert!(offer(&mut gateway, end, &dns(number + 1, true, b'a', 4000)).1);
-        let later = end + Duration::from_millis(500);
-        arrive(&mut gateway, later, &dns(number + 1, false, b'a', 4000));
-    };
-    lasts(1, at(10_500));
-    lasts(3, at(41_000));
-    lasts(5, at(71_500));
-    let answered = gateway.stats().local.answered(Question::Query);
-    assert_eq!(answered.packets, 4);
-}
-
-/// Who answers in the server's name with something else is believed for ten seconds, before the
-/// server's answer and after it.
-#[test]
-fn another_answer_to_a_query_is_believed_for_ten_seconds() {
-    let mut gateway = node(DNS);
-    let forged = |number| {
-        let mut bytes = dns(number, false, b'a', 4000);
-        let place = bytes.len() - 6;
-        let before = bytes[place];
-        bytes[place] ^= 1;
-        // The same sum, by an octet of the other half of another word.
-        let other = if before & 1 == 0 { -1 } else { 1 };
-        bytes[place + 2] = bytes[place + 2].wrapping_add_signed(other);
-        assert_eq!(ip::verify_transport_checksum(&bytes), Some(true));
-        bytes
-    };
-    let answer = |gateway: &mut Gateway, now: Instant, number: u16| {
-        let back = offer(gateway, now, &dns(number, true, b'a', 4000)).0;
-        back.first().map(|it| {
-            udp_payload(it).unwrap().1 == udp_payload(&dns(number, false, b'a', 4000)).unwrap().1
-        })
-    };
-    // The server is heard twice.
-    assert_eq!(answer(&mut gateway, at(0), 1), None);
-    arrive(&mut gateway, at(100), &dns(1, false, b'a', 4000));
-    assert_eq!(answer(&mut gateway, at(10_100), 2), None);
-    arrive(&mut gateway, at(10_200), &forged(2));
-    arrive(&mut gateway, at(10_300), &dns(2, false, b'a', 4000));
-    assert_eq!(answer(&mut gateway, at(10_400), 3), Some(true));
-    arrive(&mut gateway, at(11_000), &forged(2));
-    assert_eq!(answer(&mut gateway, at(20_999), 4), Some(false));
-    assert_eq!(answer(&mut gateway, at(21_000), 5), None);
-    arrive(&mut gateway, at(21_100), &dns(5, false, b'a', 4000));
-    assert_eq!(answer(&mut gateway, at(21_200), 6), Some(true));
-}
-
-#[test]
-fn rules_that_make_no_sense_are_named() {
-    let wrong = |rule: &str| {
-        let rule = alloc::format!("{SERIAL}[[answers.query]]\nname = \"q\"\n{rule}");
-        let config: NodeConfig = config_text::parse("x.toml", &rule).unwrap();
-        Gateway::new(&config).unwrap_err().to_string()
-    };
-    for (rule, place) in [
-        (
-            "port = 0\nfirst = \"\"\nvalid = \"1 s\"",
-            "[[answers.query]] q port",
-        ),
-        (
-            "port = 9\nfirst = \"0\"\nvalid = \"1 s\"",
-            "[[answers.query]] q first",
-        ),
-        (
-            "port = 9\nfirst = \"0g\"\nvalid = \"1 s\"",
-            "[[answers.query]] q first",
-        ),
-        (
-            "port = 9\nfirst = \"00\"\nvalid = \"0 s\"",
-            "[[answers.query]] q valid",
-        ),
-    ] {
-        assert!(wrong(rule).starts_with(place), "{rule}");
-    }
-}
-
 #[test]
 fn the_stores_are_bounded() {
-    let mut gateway = node(&alloc::format!("{DNS}[answers]\necho = \"10 s\"\n"));
+    let mut gateway = node("[answers]\necho = \"10 s\"\n");
     for number in 0..3000u32 {
         let now = at(u64::from(number));
         let dst = IpAddr::from((0x0a02_0000 + number).to_be_bytes()).to_string();
@@ -550,9 +431,6 @@ fn the_stores_are_bounded() {
             now,
             &echo(EchoKind::Reply, (ends.1, ends.0), 7, 1, 8),
         );
-        let name = number as u8;
-        let port = 4000 + (number >> 8) as u16;
-        offer(&mut gateway, now, &dns(number as u16, true, name, port));
     }
     let local = &gateway.stats().local;
     assert_eq!((local.stored, local.displaced), (3000, 3000 - 1024));

@@ -7,14 +7,16 @@ mod world;
 use serde::Deserialize;
 use strait_core::{Duration, Instant};
 use strait_node::config_text::ConfigError;
+use strait_report::table::Check;
 use strait_scenario::{Loaded, Scenario};
 
 use self::rows::Rows;
 use self::world::{Load, PathRow, System};
+use super::scenario::load;
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
 use crate::build::{BuildError, build};
-use crate::run::{Run, collect};
+use crate::run::{Options, Run, collect, run_scenario};
 use crate::world::World;
 
 /// The file of the study.
@@ -25,6 +27,9 @@ pub(super) struct ProxyStudy {
     study: String,
     /// Ways between the gateways.
     path: Vec<PathRow>,
+    /// Scenarios that come along, by their paths in `scenarios/`, whose checks are the study's.
+    #[serde(default)]
+    names: Vec<String>,
     /// Tables and checks.
     #[serde(default)]
     shown: Shapes,
@@ -84,11 +89,29 @@ impl SetUp for ProxyStudy {
             ("calls", rows.calls()),
         ];
         measured.parts.extend(parts);
+        self.look_up(asked, &mut measured)?;
         Ok(measured)
     }
 }
 
 impl ProxyStudy {
+    /// Runs the scenarios of names, and takes their checks over.
+    fn look_up(&self, asked: &Asked<'_>, measured: &mut Measured) -> Result<(), StudyError> {
+        let all: Result<Vec<Loaded>, _> = self.names.iter().map(|it| load(it)).collect();
+        let runs = |it: &Loaded| it.scenario.variant_names().count();
+        let all = all?;
+        asked.outside.begins("names", all.iter().map(runs).sum());
+        for loaded in &all {
+            let done = |_, _| asked.outside.done();
+            let outcome = run_scenario(loaded, &Options::default(), done)?;
+            let checks = outcome.checks(loaded).into_iter();
+            let own = |it: &Check| it.id != "unexplained-packets" || it.ok != Some(true);
+            measured.checks.extend(checks.filter(own));
+            measured.fold([outcome.hash()]);
+        }
+        Ok(())
+    }
+
     fn jobs(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (path, row) in self.path.iter().enumerate() {
