@@ -4,6 +4,8 @@
 
 #[path = "lab/cells.rs"]
 mod cells;
+#[path = "lab/why.rs"]
+mod why;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -17,6 +17,7 @@ const SCENARIO_FOLDERS: [&str; 12] = [
     "policies",
     "proxy",
     "regressions",
+    "seeing",
     "studies",
 ];
 

@@ -20,6 +20,7 @@ mod simulated;
 mod status;
 mod study;
 mod sweep;
+mod why;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Ask a running gateway how it is.
     Status(status::Args),
+    /// Say why it is slow, or that it isn't: of a running gateway, or in a scenario.
+    Why(why::Args),
     /// Ask a running gateway which names its DNS proxy knows, and which it asks for.
     Dns(dns::Args),
     /// Ask a running gateway which mail it has, why that waits, and hold or release some.
@@ -74,6 +77,7 @@ impl Command {
             Self::Lab(args) => lab::run(&args),
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
+            Self::Why(args) => why::run(&args),
             Self::Dns(args) => dns::run(&args),
             Self::Mail(args) => mail::run(&args),
             Self::Emulate(args) => emulate::run(&args),
