@@ -42,16 +42,9 @@ struct Case {
     /// The true cause; none where nothing is wrong.
     #[serde(default)]
     cause: Option<String>,
-    /// It can be had in virtual time.
-    #[serde(default = "always")]
-    sim: bool,
     /// It can be had live, in a lab of a few seconds.
     #[serde(default)]
     live: bool,
-}
-
-const fn always() -> bool {
-    true
 }
 
 fn base() -> String {
@@ -134,9 +127,7 @@ impl SetUp for SeeingStudy {
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
         let cases = self.loaded()?;
-        let virtual_cases = cases.iter().filter(|(case, _)| case.sim);
-        let virtual_cases: Vec<&(&Case, Loaded)> = virtual_cases.collect();
-        let simulated = run_all(asked, "seeing", &virtual_cases, |(case, loaded)| {
+        let simulated = run_all(asked, "seeing", &cases, |(case, loaded)| {
             let end = Instant::ZERO + loaded.scenario.duration.0;
             run_watched(loaded, &case.variant, loaded.scenario.seed, end)
         })?;
@@ -152,7 +143,7 @@ impl SetUp for SeeingStudy {
         } else {
             Vec::new()
         };
-        let simulated = virtual_cases.iter().zip(&simulated);
+        let simulated = cases.iter().zip(&simulated);
         let simulated = simulated.map(|((case, _), past)| (*case, "sim", Some(&past[..])));
         // Without labs there is nothing to tell of them.
         let live = live.zip(&lived);

@@ -36,10 +36,10 @@ pub(super) fn look(span: &Span<'_>, findings: &mut Vec<Finding>) {
             .copied()
             .filter(|it| load.suffers(it))
             .collect();
-        // What doesn't send has another reason than load.
-        let full = link.busy >= FULL || victims.iter().any(|it| it.crowded_out() > 0.0);
+        // What hardly sends has another reason than load.
         match load.worst(&victims) {
-            Some(worst) if full => findings.push(load.finding(worst, victims.len())),
+            Some(worst) if link.busy >= FULL => findings.push(load.finding(worst, victims.len())),
+            Some(worst) if worst.crowded_out() > 0.0 => findings.push(load.held_back(worst)),
             None => overload(&load, findings),
             Some(_) => {}
         }
@@ -220,6 +220,20 @@ impl<'s, 'a> Load<'s, 'a> {
         make(Cause::Starved, LOAD + 0.1 + more, text, look)
     }
 
+    /// It suffers on a line that is hardly used.
+    fn held_back(&self, victim: &Flow<'_>) -> Finding {
+        let name = &self.link.port.name;
+        let who = sentence(&flow_words(victim, self.span.s));
+        let text = format!(
+            "{who} {} although {}: turns are long, the other end takes nothing, or the policy holds it \
+             back.",
+            self.suffering(victim),
+            used(self.link)
+        );
+        let look = "`turnaround` and turns of the medium, `shape` and `ceil` in the policy";
+        Finding::new((Cause::SlowLine, LOAD + 0.3), name, text, look)
+    }
+
     /// What becomes of a flow, with figures.
     fn suffering(&self, flow: &Flow<'_>) -> String {
         let lost = flow.crowded_out();
@@ -237,27 +251,31 @@ impl<'s, 'a> Load<'s, 'a> {
     /// Who sends whatever is lost: a host, with what it sends.
     fn flood(&self, victim: &Flow<'_>) -> Option<String> {
         let s = self.span.s;
-        let mut hosts: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
-        for flow in self.flows.iter().filter(|it| !it.is_tcp()) {
-            let sum = hosts.entry(flow.row.source.as_str()).or_default();
-            sum[0] += flow.octets_in;
-            sum[1] += flow.crowded_out() * flow.octets_in / flow.packets_in.max(1.0);
+        let asks = |it: &Flow<'_>| it.octets_in * 8.0 / s;
+        let loses = |it: &Flow<'_>| share(it.crowded_out(), it.packets_in) >= LOSS;
+        // It takes the line, or loses a part of what would be most of it.
+        let floods = |it: &&&Flow<'_>| {
+            let most = asks(it) >= 0.5 * self.rate_bit_s && loses(it);
+            !it.is_tcp() && (most || asks(it) >= self.rate_bit_s)
+        };
+        let heaviest = self.flows.iter().filter(floods);
+        let heaviest = heaviest.max_by(|one, other| one.octets_in.total_cmp(&other.octets_in));
+        if let Some(flow) = heaviest {
+            let (source, rate) = (&flow.row.source, rate(asks(flow)));
+            return Some(format!(
+                "{source}, which sends {rate} without heed of what is lost"
+            ));
         }
-        let heaviest = hosts
-            .iter()
-            .max_by(|one, other| one.1[0].total_cmp(&other.1[0]));
-        let by_rate = heaviest.filter(|(_, [octets, lost])| {
-            let asked = octets * 8.0 / s;
-            // It takes the line, or loses a part of what would be most of it.
-            asked >= self.rate_bit_s
-                || asked >= 0.5 * self.rate_bit_s && share(*lost, *octets) >= LOSS
-        });
-        let own =
-            |source: &str| source == victim.row.source && self.is_call(victim) && hosts.len() == 1;
-        if let Some((source, [octets, _])) = by_rate
+        let mut hosts: BTreeMap<&str, f64> = BTreeMap::new();
+        for flow in self.flows.iter().filter(|it| !it.is_tcp()) {
+            *hosts.entry(flow.row.source.as_str()).or_default() += asks(flow);
+        }
+        let own = |source: &str| source == victim.row.source && self.is_call(victim);
+        let heaviest = hosts.iter().max_by(|one, other| one.1.total_cmp(other.1));
+        if let Some((source, asks)) = heaviest.filter(|it| *it.1 >= 2.0 * self.rate_bit_s)
             && !own(source)
         {
-            let asks = rate(octets * 8.0 / s);
+            let asks = rate(*asks);
             return Some(format!(
                 "{source}, which sends {asks} without heed of what is lost"
             ));

@@ -17,13 +17,13 @@ const REPEATS: f64 = 0.12;
 /// Stations on radios repeat more: their rate is chosen so.
 const REPEATS_HF: f64 = 0.4;
 /// Less than a line carries with work waiting, where its rate is right.
-const SLOW: f64 = 0.7;
+const SLOW: f64 = 0.6;
 /// Silence that nobody needs to ask about, beside what the line's rate explains.
 const SILENCE_S: f64 = 8.0;
 /// Silence of a neighbour among others that are heard: routers say something this often.
 const SILENCE_ONE_S: f64 = 20.0;
 /// Silence of a station behind a turn that it was to answer.
-const SILENCE_HF_S: f64 = 45.0;
+const SILENCE_HF_S: f64 = 25.0;
 /// Transmissions of a station without an answer.
 const UNANSWERED: f64 = 3.0;
 
@@ -97,8 +97,11 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
         let back = span.back(it);
         // Answers may come another way.
         let answered = back.is_some_and(|it| it.row.idle_s < patience_s);
-        // The last word of a conversation that has ended is no question.
-        it.row.idle_s < silent_s - patience_s / 2.0 && !answered && (it.asks() || back.is_some())
+        // The last word of a conversation that has ended is no question, nor what waits here.
+        let left = it.packets_out > 0.0 && it.row.held_packets <= 2;
+        left && it.row.idle_s < silent_s - patience_s / 2.0
+            && !answered
+            && (it.asks() || back.is_some())
     };
     let asked = span.flows_of(link).any(asked);
     if silent_s >= patience_s && (asked || unanswered || unacknowledged) {
@@ -199,7 +202,7 @@ fn station(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
         let sent_s = peer.sent_s - before.map_or(0.0, |it| it.sent_s);
         let silent = heard_s <= 0.0 && (sent_s > 0.0 || unanswered >= 1.0);
         let since_s = link.port.heard_s.unwrap_or(span.last.uptime_s);
-        let long = since_s >= SILENCE_HF_S && unanswered >= 1.0;
+        let long = since_s.max(span.s) >= SILENCE_HF_S && unanswered >= 1.0;
         if silent && (long || unanswered >= UNANSWERED || lost >= 1.0 || sent_s >= 20.0) {
             let name = &peer.name;
             let text = format!(

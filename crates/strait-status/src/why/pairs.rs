@@ -10,6 +10,8 @@ use crate::Snapshot;
 
 /// Snapshots that are compared.
 const LATE: usize = 4;
+/// By how much the times may differ that both ends tell of.
+const SKEW_S: f64 = 2.0;
 /// Packets that a share is made of, at least.
 const ENOUGH: f64 = 5.0;
 /// More than a medium loses where it is as it should be.
@@ -70,6 +72,9 @@ fn dead(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     let late = |it: &[Snapshot]| it.len().saturating_sub(LATE);
     let sender = Span::new(&sent[late(sent)..])?;
     let receiver = Span::new(&came[late(came)..])?;
+    if (sender.s - receiver.s).abs() > SKEW_S {
+        return None;
+    }
     let (there, here) = links(&sender, &receiver)?;
     let (name, frames) = (&here.port.name, there.frames_out);
     (frames >= ENOUGH && here.grown(|it| it.frames_in) == 0.0).then(|| {
@@ -86,6 +91,9 @@ fn dead(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
 /// A way by which a part of what is sent doesn't come, without a trace at either end.
 fn lossy(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     let (sender, receiver) = (Span::new(sent)?, Span::new(came)?);
+    if (sender.s - receiver.s).abs() > SKEW_S {
+        return None;
+    }
     let (there, here) = links(&sender, &receiver)?;
     let got = here.grown(|it| it.frames_in);
     // Chunks of an octet stream are no frames.

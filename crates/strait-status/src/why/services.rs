@@ -115,7 +115,13 @@ fn proxy(span: &Span<'_>, findings: &mut Vec<Finding>) {
     let Some((why, number)) = ours.max_by(|one, other| one.1.total_cmp(other.1)) else {
         return;
     };
-    if *number >= 2.0 {
+    // A server that is off, and a program that stammers, are their own.
+    let least = if matches!(*why, "server" | "handshake") {
+        3.0
+    } else {
+        1.0
+    };
+    if *number >= least {
         let text = format!(
             "The TCP proxy refused {} in {}: {why} ({}).",
             count(*number, "connection"),
