@@ -228,7 +228,7 @@ impl<K: Copy + PartialEq, V: Copy + Default> Table<K, V> {
         match lightest {
             Some(old) if left > 0 => {
                 (old.weight, old.halved) = (left, now);
-                (None, true)
+                (None, false)
             }
             place => {
                 let talker = place.insert(Talker {

@@ -192,12 +192,11 @@ impl Lab {
 
     /// Ends the programs and collects what everybody saw.
     fn conclude(&mut self, origin: Origin) -> Outcome {
-        let mut outcome = Outcome::default();
-        outcome.past = self
-            .gateways
-            .iter()
-            .filter_map(GatewayProcess::past)
-            .collect();
+        let past = self.gateways.iter().filter_map(GatewayProcess::past);
+        let mut outcome = Outcome {
+            past: past.collect(),
+            ..Outcome::default()
+        };
         for gateway in &self.gateways {
             match gateway.status() {
                 Some(status) => {

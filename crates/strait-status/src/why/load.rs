@@ -211,8 +211,13 @@ impl<'s, 'a> Load<'s, 'a> {
                         `strait policy explain NODE.toml`";
             return make(Cause::ClassFull, LOAD + more, text, look);
         }
+        // Of whom nothing has left, the class isn't known.
+        let own_class = match class.as_str() {
+            "" => String::new(),
+            class => format!(" in class {class}"),
+        };
         let text = format!(
-            "{who} {suffers} in class {class} behind {behind} in class {hog_class}, which takes \
+            "{who} {suffers}{own_class} behind {behind} in class {hog_class}, which takes \
              {takes} of what the line carries; {used}."
         );
         let look = "`police` or `shape` that class, or mark its flow otherwise: `strait policy explain \
