@@ -256,10 +256,7 @@ impl Ledger {
     ) -> Result<Packet, ParseError> {
         match PacketInfo::parse(&bytes) {
             Ok(info) => {
-                match origin {
-                    Origin::Port(_) => self.stats.admitted += 1,
-                    Origin::Own => self.stats.originated += 1,
-                }
+                self.stats.count_come(now, &info, origin);
                 Ok(Packet::new(now, bytes, info, origin))
             }
             Err(error) => {
@@ -298,8 +295,11 @@ impl Ledger {
 
     /// Ends a packet's stay and gives its octets back, to be sent or used again.
     pub fn close(&mut self, ended: Instant, packet: Packet, fate: Fate) -> Vec<u8> {
-        let (record, bytes) = packet.into_record(ended, fate);
+        let (record, info, bytes) = packet.into_record(ended, fate);
         self.stats.count_fate(&record);
+        if let Some(talkers) = &mut self.stats.talkers {
+            talkers.end(&info, &record);
+        }
         let records = &mut self.memory.get().records;
         if records.len() == Self::RECORDS_MAX {
             records.pop_front();

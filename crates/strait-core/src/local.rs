@@ -75,6 +75,8 @@ pub struct LocalStats {
     pub displaced: u64,
     /// Addresses, askers and words of the local network's own protocols given up for want of place.
     pub crowded: u64,
+    /// Times that an address of the local network was another station's than shortly before.
+    pub moved: u64,
 }
 
 impl LocalStats {

@@ -144,7 +144,11 @@ impl Packet {
         ip::clamp_mss(&mut self.bytes, mss_max)
     }
 
-    pub(crate) fn into_record(self, ended: Instant, fate: Fate) -> (FateRecord, Vec<u8>) {
+    pub(crate) fn into_record(
+        self,
+        ended: Instant,
+        fate: Fate,
+    ) -> (FateRecord, PacketInfo, Vec<u8>) {
         let began = self.clock.began();
         let parts = self.clock.stop(ended);
         let record = FateRecord {
@@ -159,6 +163,7 @@ impl Packet {
             marked: self.marked,
             parts,
         };
-        (record, self.0.bytes)
+        let Known { info, bytes, .. } = *self.0;
+        (record, info, bytes)
     }
 }

@@ -5,13 +5,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::Serialize;
+use strait_wire::ip::PacketInfo;
 
 use crate::delay::DelayParts;
-use crate::fate::{DropCause, Fate, FateRecord};
+use crate::fate::{DropCause, Fate, FateRecord, Origin};
+use crate::id::{NeighbourId, PortId};
 use crate::local::LocalStats;
+use crate::node::{StoreError, WallTime};
 use crate::rate::LineRate;
 use crate::stream_ledger::StreamLedger;
-use crate::time::{Duration, nanos};
+use crate::time::{Duration, Instant, nanos};
 use crate::tls::TlsFault;
 
 mod dns;
@@ -19,6 +22,7 @@ mod hf;
 mod mail;
 mod olsr;
 mod proxy;
+mod talkers;
 
 pub use self::dns::{DnsStats, FreshStats, OwnAnswerStats, ResolverStats};
 pub use self::hf::{
@@ -27,6 +31,7 @@ pub use self::hf::{
 pub use self::mail::MailStats;
 pub use self::olsr::OlsrStats;
 pub use self::proxy::{ProxyRefusal, ProxyStats, SessionStats};
+pub use self::talkers::{FlowTalk, HostTalk, Talk, Talker, Talkers};
 
 /// Packets destroyed, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -311,8 +316,14 @@ pub struct PortStats {
     pub undecompressed: u64,
     /// Frames from an address that is no neighbour.
     pub strangers: u64,
+    /// Packets that came whole.
+    pub packets_in: u64,
+    /// When anything came last.
+    pub heard: Option<Instant>,
     /// Whether it can send now.
     pub up: bool,
+    /// Whether it is a host side.
+    pub is_host: bool,
     /// What the ends of the link have agreed on, where one of them asked.
     pub agreement: Agreement,
     /// Frames (or segments on an octet stream) sent.
@@ -391,6 +402,8 @@ pub struct NeighbourStats {
     pub tx_rate: Option<LineRate>,
     /// Octets sent to it.
     pub octets_out: u64,
+    /// When it was heard last.
+    pub heard: Option<Instant>,
 }
 
 /// What the ends of a link have agreed on. With several neighbours, the one that was heard last.
@@ -554,6 +567,59 @@ pub struct Stats {
     pub olsr: Option<OlsrStats>,
     /// What its host reaches by it, if its node file says anything of that.
     pub led: Option<LedStats>,
+    /// Who sends, where the node is a gateway.
+    pub talkers: Option<Talkers>,
+    /// What became of what it wanted stored.
+    pub storage: StorageStats,
+    /// How its calendar went.
+    pub calendar: CalendarStats,
+}
+
+/// What became of batches for stable storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StorageStats {
+    /// Batches that are stable.
+    pub stored: u64,
+    /// Those refused as no space was left.
+    pub full: u64,
+    /// Those that failed otherwise.
+    pub failed: u64,
+}
+
+impl StorageStats {
+    /// Counts a batch.
+    pub const fn count(&mut self, result: Result<(), StoreError>) {
+        match result {
+            Ok(()) => self.stored += 1,
+            Err(StoreError::Full) => self.full += 1,
+            Err(StoreError::Absent | StoreError::Failed | StoreError::Busy) => self.failed += 1,
+        }
+    }
+}
+
+/// The calendar that a node is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CalendarStats {
+    /// The calendar's time at the node's beginning, as it was told last.
+    origin_ns: Option<i128>,
+    /// How often it was set anew.
+    pub steps: u64,
+    /// By how much at last, in nanoseconds: forward, or below zero back.
+    pub step_ns: i64,
+}
+
+impl CalendarStats {
+    /// The calendar says `wall` now.
+    pub fn tell(&mut self, now: Instant, wall: WallTime) {
+        let origin_ns = i128::from(wall.0) - i128::from(now.as_nanos());
+        let step_ns = self.origin_ns.map_or(0, |was| origin_ns - was);
+        if step_ns != 0 {
+            self.steps += 1;
+            let most = if step_ns > 0 { i64::MAX } else { i64::MIN };
+            self.step_ns = i64::try_from(step_ns).unwrap_or(most);
+        }
+        self.origin_ns = Some(origin_ns);
+    }
 }
 
 /// Prefixes that a host is to reach by a node.
@@ -617,6 +683,32 @@ impl Stats {
             cause += 1;
         }
         self.admitted + self.originated - ended
+    }
+
+    /// A frame comes by a port from a neighbour.
+    pub fn hear(&mut self, now: Instant, port: PortId, from: NeighbourId) {
+        let Some(port) = self.ports.get_mut(port.index()) else {
+            return;
+        };
+        port.heard = Some(now);
+        if let Some(neighbour) = port.neighbours.get_mut(from.index()) {
+            neighbour.heard = Some(now);
+        }
+    }
+
+    pub(crate) fn count_come(&mut self, now: Instant, info: &PacketInfo, origin: Origin) {
+        match origin {
+            Origin::Port(port) => {
+                self.admitted += 1;
+                if let Some(port) = self.ports.get_mut(port.index()) {
+                    port.packets_in += 1;
+                }
+            }
+            Origin::Own => self.originated += 1,
+        }
+        if let Some(talkers) = &mut self.talkers {
+            talkers.come(now, info);
+        }
     }
 
     pub(crate) fn count_fate(&mut self, record: &FateRecord) {

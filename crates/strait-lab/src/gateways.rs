@@ -162,6 +162,12 @@ impl GatewayProcess {
         serde_json::from_str(&answer).ok()
     }
 
+    /// What it said of itself of late, at present last; nothing where it doesn't run.
+    pub(crate) fn past(&self) -> Option<Vec<Snapshot>> {
+        self.running.as_ref()?;
+        status::past(&self.socket, ANSWER_PATIENCE).ok()
+    }
+
     /// What it left in its namespace and in the file system, after it has ended.
     pub(crate) fn left(&self, stage: &Stage<'_>) -> Vec<String> {
         let mut left = Vec::new();

@@ -25,8 +25,8 @@ use strait_core::time::Duration;
 use strait_live::error::{Doing, Error};
 use strait_live::kernel::namespace::Nursery;
 use strait_live::signals::Stop;
-use strait_scenario::Loaded;
 use strait_scenario::topology::Topology;
+use strait_scenario::{FaultKind, Loaded};
 
 use self::gateways::GatewayProcess;
 pub use self::ground::left::Left;
@@ -142,6 +142,16 @@ impl Lab {
     /// or the user has asked to stop. Nothing is left then.
     pub fn set_up(loaded: &Loaded, options: &LabOptions, stop: &Stop) -> Result<Self, LabError> {
         let topology = Topology::new(loaded);
+        if loaded
+            .scenario
+            .faults
+            .iter()
+            .any(|it| it.kind == FaultKind::Clock)
+        {
+            let message = "a fault of kind \"clock\" is simulated only: gateways live have this \
+                           host's clock";
+            return Err(LabError::Scenario(message.into()));
+        }
         let cast = programs::cast(loaded, &options.variant, &topology)?;
         if !Uid::effective().is_root() {
             let error = Error::invalid("make network namespaces", "this needs root");

@@ -124,7 +124,7 @@ fn a_stream_has_snapshots_until_the_gateway_ends() {
     let socket = path.clone();
     let thread = thread::spawn(move || {
         let mut runner = Runner::new(Clock::start(), Box::new(Echo::new()), Vec::new()).unwrap();
-        let content = snapshot::content("a".into());
+        let content = snapshot::content("a".into(), snapshot::Past::default());
         let server = StatusServer::bind(&socket, content).unwrap();
         runner.add_service(Box::new(server));
         send.send(runner.stopper()).unwrap();

@@ -23,6 +23,8 @@ pub struct Station {
     /// Frames to send ahead of packets.
     out: VecDeque<Vec<u8>>,
     crowded: u64,
+    /// Times that an address was another station's than shortly before.
+    moved: u64,
 }
 
 /// What its user says of an address that somebody asks for.
@@ -122,6 +124,7 @@ impl Station {
             wanted: BTreeMap::new(),
             out: VecDeque::new(),
             crowded: 0,
+            moved: 0,
         }
     }
 
@@ -376,6 +379,8 @@ impl Station {
                 self.crowded += 1;
             }
         }
+        let before = self.known.get(&address);
+        self.moved += u64::from(before.is_some_and(|it| it.mac != mac && now < it.until));
         let known = Known {
             mac,
             until: now + Self::KNOWN_FOR,
@@ -572,6 +577,11 @@ impl Station {
             ethernet::IPV6
         };
         ethernet::put_header(to, self.mac, ether_type, out);
+    }
+
+    /// Times that an address was another station's than shortly before.
+    pub const fn moved(&self) -> u64 {
+        self.moved
     }
 
     /// Addresses, askers and frames given up for want of place.

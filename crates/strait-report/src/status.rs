@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use strait_core::stats::ClassStats;
 use strait_core::time::Duration;
+use strait_status::why::Why;
 use strait_status::{
     Class, FlowRow, JournalStatus, Late, Local, MailQueue, Names, Packets, Port, Snapshot,
 };
@@ -17,10 +18,52 @@ use crate::table::{Cell, Column, Table};
 /// Characters in a line of the terminals that gateways are looked at from.
 const SCREEN: usize = 80;
 
-/// All that `status` says, for a screen: what is nothing everywhere is left out, `--json` has it.
-pub fn status_text(status: &Snapshot) -> String {
+/// What is wrong with a node: the worst first, with what to look at, and what else.
+pub fn why_text(why: &Why) -> String {
+    let mut text = wrapped(&format!("{}: {}", why.node, why.sentence));
+    for (place, finding) in why.findings.iter().enumerate() {
+        if place > 0 {
+            text += &wrapped(&format!(
+                "  also [{}]: {}",
+                finding.cause.name(),
+                finding.sentence
+            ));
+        }
+        text += &wrapped(&format!(
+            "  look next [{}]: {}",
+            finding.cause.name(),
+            finding.look
+        ));
+    }
+    text
+}
+
+/// Lines that fit a screen; all but the first are set in.
+fn wrapped(text: &str) -> String {
+    let start = text.len() - text.trim_start().len();
+    let (mut lines, mut line) = (String::new(), String::from(&text[..start]));
+    for word in text.split_whitespace() {
+        let has = line.chars().count();
+        if !line.trim().is_empty() && has + 1 + word.chars().count() > SCREEN {
+            let _ = writeln!(lines, "{line}");
+            line = " ".repeat(start + 4);
+        }
+        if !line.trim().is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    lines + &line + "\n"
+}
+
+/// All that `status` says, for a screen: first why it is slow, if it is. What is nothing everywhere
+/// is left out, `--json` has it.
+pub fn status_text(status: &Snapshot, why: &Why) -> String {
     let up = clock_time(Duration::from_secs_f64(status.uptime_s.clamp(0.0, 1e12)));
-    let mut text = format!("{}: up {up}\n\n", status.node);
+    let first = why.findings.first();
+    let look = first.map_or_else(String::new, |it| format!(" Next: {}.", it.look));
+    let mut text = wrapped(&format!("{}{look}", why.sentence));
+    let _ = write!(text, "{}: up {up}\n\n", status.node);
     text += &ports_table(&status.ports).to_text_within(SCREEN);
     for port in &status.ports {
         if let Some(problem) = &port.problem {

@@ -584,10 +584,13 @@ fn faults(source: &Source<'_>, loaded: &Loaded) -> Checked {
         let path = |key: &str| format!("fault.{index}.{key}");
         let link = fault.link.as_deref().unwrap_or_default();
         match fault.kind {
-            FaultKind::Kill if fault.link.is_some() => {
-                return Err(source.error(&path("link"), "a link isn't killed: unplug it"));
+            FaultKind::Kill | FaultKind::Clock if fault.link.is_some() => {
+                return Err(source.error(
+                    &path("link"),
+                    "a link isn't killed, and has no clock: unplug it",
+                ));
             }
-            FaultKind::Kill if !nodes.contains(&fault.node.as_str()) => {
+            FaultKind::Kill | FaultKind::Clock if !nodes.contains(&fault.node.as_str()) => {
                 return Err(source.unknown(&path("node"), "gateway", &fault.node, &nodes));
             }
             FaultKind::Unplug if !fault.node.is_empty() => {
@@ -597,7 +600,14 @@ fn faults(source: &Source<'_>, loaded: &Loaded) -> Checked {
             FaultKind::Unplug if !lines.contains(&link) => {
                 return Err(source.unknown(&path("link"), "serial line", link, &lines));
             }
-            FaultKind::Kill | FaultKind::Unplug => {}
+            FaultKind::Clock if fault.by.is_none() => {
+                let message = "needed with kind = \"clock\": how far forward it is set";
+                return Err(source.error(&path("by"), message));
+            }
+            FaultKind::Kill | FaultKind::Unplug if fault.by.is_some() => {
+                return Err(source.error(&path("by"), "is for kind = \"clock\": remove it"));
+            }
+            FaultKind::Kill | FaultKind::Unplug | FaultKind::Clock => {}
         }
         ends_in_time(source, &path("at"), fault.at.0, scenario)?;
     }

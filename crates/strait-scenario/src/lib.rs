@@ -264,6 +264,9 @@ pub struct Fault {
     pub link: Option<String>,
     /// How long until the gateway starts again, or the link is back; never if absent.
     pub restart_after: Option<Time>,
+    /// By how much a clock is set forward.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Time>,
 }
 
 /// What can happen to a gateway, or to a link.
@@ -274,6 +277,8 @@ pub enum FaultKind {
     Kill,
     /// A serial line is pulled out, and both ends see it. What is on its way may be lost.
     Unplug,
+    /// Its host's clock is set forward. Simulated only: a lab's gateways share this host's.
+    Clock,
 }
 
 /// The same scenario with other gateways or other endpoints.

@@ -798,6 +798,15 @@ impl Built {
                 let node = member.map(|member| self.nodes[member]);
                 node.map(|node| [Fault::Kill(node), Fault::Restart(node)])
             }
+            FaultKind::Clock => {
+                let member = self.topology.find(&fault.node);
+                let by = fault.by.map_or(Duration::ZERO, |by| by.0);
+                if let Some(member) = member {
+                    let at = Instant::ZERO + fault.at.0;
+                    self.world.plan(at, Fault::Clock(self.nodes[member], by));
+                }
+                return;
+            }
             FaultKind::Unplug => {
                 // Those that are carried are none of the world's.
                 let mut own = loaded.links.iter().filter(|link| !link.is_carried());

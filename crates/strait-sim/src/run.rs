@@ -11,6 +11,7 @@ use strait_report::Series;
 use strait_report::table::Check;
 use strait_scenario::topology::Role;
 use strait_scenario::{Loaded, Scenario, World as Place, local_metrics};
+use strait_status::why::{History, SPAN_S, STEP_S};
 use strait_status::{Port, Snapshot};
 use strait_traffic::{FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig};
 
@@ -121,6 +122,41 @@ pub fn run_plain(loaded: &Loaded, variant: &str, seed: u64) -> Result<Run, Build
     built.world.run_until(end);
     built.world.check();
     Ok(collect(loaded, variant, seed, &mut built, Vec::new()))
+}
+
+/// Runs one variant until `until`, and gives what each gateway said of itself on the way: the latest
+/// snapshots, as a running one keeps them. One that is dead by then says nothing.
+///
+/// # Errors
+/// Why the scenario can't be built.
+pub fn run_watched(
+    loaded: &Loaded,
+    variant: &str,
+    seed: u64,
+    until: Instant,
+) -> Result<Vec<Vec<Snapshot>>, BuildError> {
+    let mut built = build(loaded, variant, seed)?;
+    let mut past: BTreeMap<String, History> = BTreeMap::new();
+    let step = Duration::from_secs_f64(STEP_S);
+    let mut at = until
+        .since(Instant::ZERO)
+        .saturating_sub(Duration::from_secs_f64(SPAN_S));
+    while Instant::ZERO + at < until {
+        built.world.run_until(Instant::ZERO + at);
+        for snapshot in built.world.snapshots() {
+            past.entry(snapshot.node.clone())
+                .or_default()
+                .note(snapshot);
+        }
+        at += step;
+    }
+    built.world.run_until(until);
+    built.world.check();
+    let own = |it: &Snapshot| loaded.nodes.iter().any(|node| node.name == it.node);
+    let last = built.world.snapshots().filter(own);
+    Ok(last
+        .map(|it| past.entry(it.node.clone()).or_default().until(&it))
+        .collect())
 }
 
 /// The same for each of some seeds, several at a time.

@@ -13,7 +13,7 @@ use strait_core::stats::Stats;
 use strait_core::storage::{Answer, Asked};
 use strait_core::work::Work;
 use strait_core::{
-    Effect, Fate, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta,
+    Duration, Effect, Fate, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta,
 };
 use strait_hosts::Host;
 use strait_scenario::StorageEntry;
@@ -144,6 +144,8 @@ struct Slot {
     /// That host's own node, where it has other ways.
     machine: Option<usize>,
     name: String,
+    /// By how much its host's clock goes ahead.
+    ahead: Duration,
     /// Counters of incarnations that ended.
     past: Vec<Stats>,
     /// Packets that incarnations held when they were killed.
@@ -179,6 +181,8 @@ pub enum Fault {
     HostTable(NodeIndex, TableChange),
     /// Whatever a node asks of its storage fails so from now on, or no more.
     Storage(NodeIndex, Option<StoreError>),
+    /// A node's host sets its clock so far forward.
+    Clock(NodeIndex, Duration),
 }
 
 /// The simulated world.
@@ -468,6 +472,7 @@ impl World {
             workshop: Box::default(),
             table: Box::default(),
             machine: None,
+            ahead: Duration::ZERO,
             past: Vec::new(),
             crashed: 0,
             rerouted: BTreeSet::new(),
@@ -530,17 +535,12 @@ impl World {
         self.slots[node.0].store.be(entry);
     }
 
-    /// Simulated worlds begin with the year 1970, as the times in their captures do.
-    const fn calendar(&self) -> WallTime {
-        WallTime(self.fabric.now.as_nanos())
-    }
-
     fn boot(&self, name: &str, incarnation: u32, stored: Vec<(Vec<u8>, u64)>) -> Boot {
         let mut entropy = Stream::new(self.fabric.seed, &format!("boot {name} {incarnation}"));
         Boot {
             incarnation,
             entropy: entropy.draw(),
-            wall: Some(self.calendar()),
+            wall: Some(WallTime(self.fabric.now.as_nanos())),
             stored,
         }
     }
@@ -670,7 +670,7 @@ impl World {
     }
 
     fn bring_up(&mut self, node: usize) {
-        self.give(node, Input::Wall(self.calendar()));
+        self.give(node, Input::Wall(self.calendar(node)));
         for port in 0..self.slots[node].ports.len() {
             self.bring_port_up(node, PortId(port as u8));
         }

@@ -18,8 +18,10 @@ mod node;
 mod port;
 mod prometheus;
 mod service;
+mod talker;
 #[cfg(test)]
 mod tests;
+pub mod why;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -34,10 +36,11 @@ pub use flow::FlowRow;
 pub use hf::{Access, Clients, Link, Rate, Station};
 pub use mail::{MailQueue, MailRow};
 pub use names::{NameRow, Names};
-pub use node::{Class, JournalStatus, Late, Local, Packets, Tap, Volume};
+pub use node::{Class, Host, JournalStatus, Late, Local, Packets, Tap, Volume};
 pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Repairs, Urgent};
 pub use prometheus::metrics;
 pub use service::{Dns, Echo, Led, Mail, Olsr, Proxy, Streams};
+pub use talker::{HostRow, TalkRow, TalkSource};
 
 /// How long line parts of delays are known: a node can't see when octets arrive.
 const LINE: &str = "predicted";
@@ -62,6 +65,14 @@ pub struct Snapshot {
     pub classes: Vec<Class>,
     /// The flows that leave by ports with the profile `adapter`: calls first.
     pub flows: Vec<FlowRow>,
+    /// Flows of late, whatever ports they leave by: those with the most octets first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub talkers: Vec<TalkRow>,
+    /// Hosts of late, likewise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostRow>,
+    /// What its host gives it: storage and a calendar.
+    pub host: Host,
     /// How soon the system woke it when a moment had come; never late where time is virtual.
     pub timers: Late,
     /// Its echo service; absent where there is none.
@@ -102,6 +113,9 @@ impl Snapshot {
                 is_host: index == 0,
             })
         });
+        let talkers = stats.talkers.iter().flat_map(|it| it.flows(now));
+        let talkers = talkers.map(|talker| TalkRow::new(&TalkSource { talker, stats, now }));
+        let hosts = stats.talkers.iter().flat_map(|it| it.hosts(now));
         let flows = flows.iter().map(|flow| FlowRow::new(flow, stats, now));
         Self {
             node: name.into(),
@@ -112,6 +126,9 @@ impl Snapshot {
             ports: ports.collect(),
             classes: stats.classes.iter().map(Class::new).collect(),
             flows: flows.collect(),
+            talkers: talkers.collect(),
+            hosts: hosts.map(HostRow::new).collect(),
+            host: Host::new(stats),
             timers: Late::default(),
             echo: stats.echo.as_ref().map(Echo::new),
             proxy: stats.proxy.as_ref().map(Proxy::new),

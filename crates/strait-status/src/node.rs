@@ -13,7 +13,7 @@ use crate::seconds;
 
 pub(crate) type Counts = BTreeMap<String, u64>;
 
-fn causes(drops: &Drops) -> Counts {
+pub(crate) fn causes(drops: &Drops) -> Counts {
     let named = drops
         .iter()
         .map(|(cause, count)| (cause.name().into(), count));
@@ -96,6 +96,8 @@ described! {
         displaced: u64 = stats.displaced => counter("stored_replies").of("event", "displaced");
         /// Addresses, askers and words of the local network given up for want of place
         crowded: u64 = stats.crowded => counter("local_crowded");
+        /// Times that an address of the local network was another station's than shortly before
+        moved: u64 = stats.moved => counter("local_moved");
     }
 }
 
@@ -182,19 +184,19 @@ impl Class {
 }
 
 /// Delay parts as seconds by name.
-mod parts_s {
+pub(crate) mod parts_s {
     use alloc::collections::BTreeMap;
     use alloc::string::String;
 
     use serde::{Deserialize, Deserializer, Serializer};
     use strait_core::delay::{DelayPart, DelayParts};
 
-    pub(super) fn serialize<S: Serializer>(parts: &DelayParts, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(parts: &DelayParts, to: S) -> Result<S::Ok, S::Error> {
         let named = DelayPart::ALL.map(|part| (part.name(), crate::seconds(parts.part_ns(part))));
         to.collect_map(BTreeMap::from(named))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DelayParts, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DelayParts, D::Error> {
         let named: BTreeMap<String, f64> = BTreeMap::deserialize(from)?;
         let mut parts = DelayParts::default();
         for part in DelayPart::ALL {
@@ -203,6 +205,22 @@ mod parts_s {
             parts.add(part, (part_s * 1e9 + 0.5) as u64);
         }
         Ok(parts)
+    }
+}
+
+described! {
+    /// What a node wants stored, and the calendar that it is told.
+    pub struct Host from stats: &Stats {
+        /// Batches for stable storage that are stable
+        stored: u64 = stats.storage.stored => counter("storage_batches").of("result", "stored");
+        /// Batches for stable storage refused as no space was left
+        full: u64 = stats.storage.full => counter("storage_batches").of("result", "full");
+        /// Batches for stable storage that failed otherwise
+        failed: u64 = stats.storage.failed => counter("storage_batches").of("result", "failed");
+        /// Times that the host's calendar was set anew
+        clock_steps: u64 = stats.calendar.steps => counter("clock_steps");
+        /// By how much it was set at last; below zero: back
+        clock_step_s: f64 = stats.calendar.step_ns as f64 / 1e9 => gauge("clock_step").unit("s");
     }
 }
 

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use strait_core::stats::{
     FlowStats, HopStats, NeighbourStats, PortStats, RepairStats, UrgentStats,
 };
+use strait_core::time::Instant;
 
 use crate::describe::{column, counter, described, gauge};
 use crate::hf::Station;
@@ -30,6 +31,11 @@ impl PortSource<'_> {
         (seconds(self.stats.busy_ns) / self.uptime_s.max(1e-9)).min(1.0)
     }
 
+    /// How long ago something happened.
+    fn since_s(&self, at: Option<Instant>) -> Option<f64> {
+        Some((self.uptime_s - at?.as_secs_f64()).max(0.0))
+    }
+
     fn rate_bit_s(&self) -> Option<u64> {
         let rate = self.stats.tx_rate.filter(|_| !self.is_host);
         rate.map(|rate| rate.bit_s())
@@ -41,6 +47,8 @@ described! {
     pub struct Port from port: &PortSource<'_> {
         /// The configuration's name for it
         name: String = port.stats.name.clone();
+        /// Whether it is a host side
+        host_side: bool = port.stats.is_host || port.is_host => gauge("port_host_side");
         /// Whether the port can send
         up: bool = port.stats.up => gauge("port_up");
         /// Why it isn't up
@@ -54,6 +62,10 @@ described! {
         busy_share: f64 = port.busy_share();
         /// Time spent sending
         busy_s: f64 = seconds(port.stats.busy_ns) => counter("port_busy").unit("s");
+        /// Since anything came by it; null where nothing has
+        heard_s: Option<f64> = port.since_s(port.stats.heard) => gauge("port_heard").unit("s");
+        /// Packets that came whole
+        packets_in: u64 = port.stats.packets_in => counter("port_packets_in");
         /// Frames received
         frames_in: u64 = port.stats.frames_in => counter("port_frames_in");
         /// Octets received
@@ -98,7 +110,7 @@ described! {
         downs: u64 = port.stats.downs => counter("port_downs");
         /// What concerns each of several neighbours; absent where there are not several
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        neighbours: Vec<Neighbour> = port.stats.neighbours.iter().map(Neighbour::new).collect();
+        neighbours: Vec<Neighbour> = neighbours(port);
         /// What flows leave by it
         flows: PortFlows = PortFlows::new(&port.stats.flows);
         /// Real-time packets that go inside others; absent where there were none
@@ -115,17 +127,25 @@ described! {
     }
 }
 
+fn neighbours(port: &PortSource<'_>) -> Vec<Neighbour> {
+    let all = port.stats.neighbours.iter();
+    all.map(|it| Neighbour::new((it, port))).collect()
+}
+
 described! {
     /// One of several neighbours on a port.
-    pub struct Neighbour from stats: &NeighbourStats {
+    pub struct Neighbour from neighbour: (&NeighbourStats, &PortSource<'_>) {
         /// The configuration's name for it
-        name: String = stats.name.clone();
+        name: String = neighbour.0.name.clone();
         /// Rate towards it; null before the port came up
-        rate_bit_s: Option<u64> = stats.tx_rate.map(|rate| rate.bit_s())
+        rate_bit_s: Option<u64> = neighbour.0.tx_rate.map(|rate| rate.bit_s())
             => gauge("port_neighbour_rate_bit_s").head("rate [bit/s]");
         /// Octets sent to it
-        octets_out: u64 = stats.octets_out
+        octets_out: u64 = neighbour.0.octets_out
             => counter("port_neighbour_octets_out").head("octets sent");
+        /// Since it was heard; null where it never was
+        heard_s: Option<f64> = neighbour.1.since_s(neighbour.0.heard)
+            => gauge("port_neighbour_heard").unit("s").head("heard [s ago]");
     }
 }
 

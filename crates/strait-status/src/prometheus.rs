@@ -20,6 +20,7 @@ pub fn metrics(snapshot: &Snapshot) -> String {
     });
     family(&mut text, &kept.collect::<Vec<_>>());
     family(&mut text, &[(Vec::new(), &snapshot.local)]);
+    family(&mut text, &[(Vec::new(), &snapshot.host)]);
     let classes = snapshot.classes.iter();
     let classes = classes.map(|class| (Vec::from([("class", class.name.clone())]), class));
     family(&mut text, &classes.collect::<Vec<_>>());

@@ -40,6 +40,7 @@ fn stats() -> Stats {
             name: "c".into(),
             tx_rate: Some(LineRate::new(2400, 8)),
             octets_out: 77,
+            heard: None,
         }],
         strangers: 2,
         busy_ns: 250_000_000,

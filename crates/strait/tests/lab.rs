@@ -6,6 +6,8 @@
 mod cells;
 #[path = "lab/names.rs"]
 mod names;
+#[path = "lab/why.rs"]
+mod why;
 
 use std::collections::BTreeSet;
 use std::fs;

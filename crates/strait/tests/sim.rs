@@ -12,6 +12,7 @@ use strait_live::node_loop::service::{PortStatus, Rates, Timers, View};
 use strait_node::GatewayFactory;
 use strait_report::{names_text, status_text};
 use strait_scenario::Scenario;
+use strait_status::why::why;
 use strait_status::{Dns, Local, NameRow, Names, Snapshot};
 
 #[test]
@@ -166,7 +167,13 @@ fn a_simulated_node_says_of_itself_what_a_live_one_does() {
     };
     assert_eq!(
         status("strait-a.json", &[]),
-        (Some(0), [status_text(&simulated).into(), Vec::new()])
+        (
+            Some(0),
+            [
+                status_text(&simulated, &why(std::slice::from_ref(&simulated))).into(),
+                Vec::new()
+            ]
+        )
     );
     assert_eq!(status("strait-a.json", &["--json"]).1[0], text.as_bytes());
     assert_eq!(status("strait-a.json", &["--watch", "1"]).0, Some(2));

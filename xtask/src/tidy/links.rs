@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{File, Finding, Tree, source};
 
 /// Folders that scenario files live in; beside them stand the scenarios that commands bring along.
-const SCENARIO_FOLDERS: [&str; 12] = [
+const SCENARIO_FOLDERS: [&str; 13] = [
     "dns",
     "hf",
     "lab",
@@ -17,6 +17,7 @@ const SCENARIO_FOLDERS: [&str; 12] = [
     "policies",
     "proxy",
     "regressions",
+    "seeing",
     "studies",
 ];
 

@@ -31,6 +31,8 @@ pub struct Outcome {
     pub metrics: BTreeMap<String, f64>,
     /// What each gateway says of itself at the end of its last incarnation.
     pub nodes: Vec<Snapshot>,
+    /// What each gateway that ran at the end had said of itself of late.
+    pub past: Vec<Vec<Snapshot>>,
     /// Where the time of each call's packets went, on their way from host to host.
     pub stretches: Vec<Table>,
     /// By how much the parts of a class's delay and the whole differ, at most, in seconds.
@@ -131,6 +133,8 @@ impl Lab {
             let named = |wire: &Wire| Some(&wire.name) == fault.link.as_ref();
             let pair = match fault.kind {
                 FaultKind::Kill => gateway().map(|it| [Action::Kill(it), Action::Restart(it)]),
+                // Set up refuses it.
+                FaultKind::Clock => None,
                 FaultKind::Unplug => {
                     let wire = self.wires.iter().position(named);
                     wire.map(|it| [Action::Unplug(it), Action::Plug(it)])
@@ -188,7 +192,11 @@ impl Lab {
 
     /// Ends the programs and collects what everybody saw.
     fn conclude(&mut self, origin: Origin) -> Outcome {
-        let mut outcome = Outcome::default();
+        let past = self.gateways.iter().filter_map(GatewayProcess::past);
+        let mut outcome = Outcome {
+            past: past.collect(),
+            ..Outcome::default()
+        };
         for gateway in &self.gateways {
             match gateway.status() {
                 Some(status) => {

@@ -26,7 +26,7 @@ use crate::signals::{SignalGuard, Stopper};
 use crate::sockets::tls::{self, TlsProfiles};
 use crate::status::StatusServer;
 use crate::status::metrics::{ELSEWHERE, MetricsServer, is_own};
-use crate::status::snapshot;
+use crate::status::snapshot::{self, Historian, Past};
 
 /// A gateway whose ports are open, ready to run. Dropping it takes everything back: interface,
 /// addresses, routes, sockets.
@@ -216,7 +216,9 @@ fn add_services(
     config: &NodeConfig,
 ) -> Result<Option<SocketAddr>, Error> {
     if let Some(path) = &config.status.socket {
-        let content = snapshot::content(config.name.clone());
+        let past = Past::default();
+        runner.add_service(Box::new(Historian::new(config.name.clone(), past.clone())));
+        let content = snapshot::content(config.name.clone(), past);
         runner.add_service(Box::new(StatusServer::bind(Path::new(path), content)?));
     }
     let Some(address) = config.status.metrics else {

@@ -1,6 +1,6 @@
 //! The status socket: how an operator asks a running gateway how it is.
 //!
-//! A client sends one line, `status text`, `json`, `names` or `mail`, and reads the answer to
+//! A client sends one line, `status text`, `json`, `names`, `mail` or `past`, and reads the answer to
 //! the end. With `status stream SECONDS` it gets a line of JSON at once and after each such period,
 //! until it hangs up; one that doesn't read is cut.
 
@@ -42,6 +42,8 @@ pub enum Format {
     Names,
     /// Messages of the switch, likewise.
     Mail,
+    /// Its latest snapshots, as a JSON list, the present last.
+    Past,
 }
 
 impl Format {
@@ -53,6 +55,7 @@ impl Format {
             Self::Line => "line",
             Self::Names => "names",
             Self::Mail => "mail",
+            Self::Past => "past",
         }
     }
 }
@@ -142,6 +145,7 @@ fn answerer(mut content: Content, orders: Orders) -> Answerer {
             b"status json" => content(Format::Json, view),
             b"status names" => content(Format::Names, view),
             b"status mail" => content(Format::Mail, view),
+            b"status past" => content(Format::Past, view),
             request => match (stream_period(request), mail_order(request)) {
                 (Some(period), _) => {
                     return Answer::Every(period, content(Format::Line, view).into_bytes());
@@ -154,8 +158,8 @@ fn answerer(mut content: Content, orders: Orders) -> Answerer {
     })
 }
 
-const ASK: &str = "error: ask `status text`, `status json`, `status names`, `status mail` or \
-                   `status stream SECONDS`, or `mail hold ID` or `mail release ID`\n";
+const ASK: &str = "error: ask `status text`, `status json`, `status names`, `status mail`, \
+                   `status past` or `status stream SECONDS`, or `mail hold ID` or `mail release ID`\n";
 
 /// What is wanted of a message.
 fn mail_order(request: &[u8]) -> Option<MailOrder> {
@@ -235,6 +239,19 @@ pub fn request(path: &Path, format: Format, patience: Duration) -> Result<String
     let read = stream.read_to_string(&mut answer);
     read.doing(|| doing(path))?;
     Ok(answer)
+}
+
+/// The latest snapshots of the gateway behind the socket at `path`, the present last.
+///
+/// # Errors
+/// Nobody listens there, or what came is none.
+pub fn past(path: &Path, patience: Duration) -> Result<Vec<Snapshot>, Error> {
+    let answer = request(path, Format::Past, patience)?;
+    if let Some(why) = answer.strip_prefix("error: ") {
+        return Err(Error::invalid(doing(path), why.trim_end()));
+    }
+    let past = serde_json::from_str(&answer).map_err(io::Error::from);
+    past.doing(|| doing(path))
 }
 
 /// Has the gateway behind the socket at `path` hold or release a message.

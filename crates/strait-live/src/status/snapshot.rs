@@ -1,17 +1,63 @@
 //! What a running gateway says of itself: as tables for people, as JSON for programs.
 
+use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+use strait_core::time::{Duration, Instant};
 use strait_report::status_text;
+use strait_status::why::{History, STEP_S, why};
 use strait_status::{Late, MailQueue, Names, Snapshot};
 
 use super::{Content, Format};
 use crate::node_loop::Recorder;
-use crate::node_loop::service::View;
+use crate::node_loop::service::{Service, View};
+
+/// The latest snapshots of a gateway, of which its diagnosis is made.
+pub type Past = Rc<RefCell<History>>;
+
+/// Takes a snapshot now and then.
+#[derive(Debug)]
+pub struct Historian {
+    name: String,
+    past: Past,
+    next: Instant,
+}
+
+impl Historian {
+    /// Of the gateway `name`.
+    pub const fn new(name: String, past: Past) -> Self {
+        let next = Instant::ZERO;
+        Self { name, past, next }
+    }
+}
+
+impl Service for Historian {
+    fn interests(&self) -> Vec<(BorrowedFd<'_>, bool)> {
+        Vec::new()
+    }
+
+    fn serve(&mut self, view: &View<'_>) {
+        if view.now >= self.next {
+            self.next = view.now + Duration::from_secs_f64(STEP_S);
+            self.past.borrow_mut().note(view.snapshot(&self.name));
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        Some(self.next)
+    }
+}
 
 /// The answers of the gateway `name`.
-pub fn content(name: String) -> Content {
+pub fn content(name: String, past: Past) -> Content {
     Box::new(move |format, view| {
         let status = view.snapshot(&name);
         match format {
+            Format::Past => {
+                let past = past.borrow().until(&status);
+                serde_json::to_string(&past).unwrap_or_default() + "\n"
+            }
             Format::Names => {
                 let names = Names::new(&status, (view.names)());
                 serde_json::to_string_pretty(&names).unwrap_or_default() + "\n"
@@ -20,7 +66,7 @@ pub fn content(name: String) -> Content {
                 let queue = MailQueue::new(&status, (view.mail)());
                 serde_json::to_string_pretty(&queue).unwrap_or_default() + "\n"
             }
-            Format::Text => status_text(&status),
+            Format::Text => status_text(&status, &why(&past.borrow().until(&status))),
             Format::Line => serde_json::to_string(&status).unwrap_or_default() + "\n",
             Format::Json => serde_json::to_string_pretty(&status).unwrap_or_default() + "\n",
         }
@@ -63,8 +109,6 @@ mod tests {
     use strait_core::node::{Input, Room, TxMeta};
     use strait_core::rate::LineRate;
     use strait_core::stats::{ClassStats, PortStats, Stats, UrgentStats};
-    use strait_core::time::Duration;
-    use strait_core::time::Instant;
     use strait_core::{ClassId, PortId};
     use strait_status::JournalStatus;
 
@@ -182,7 +226,7 @@ mod tests {
             taps: &[],
             recorder: Some(&Full),
         };
-        content("a".into())(format, &view)
+        content("a".into(), Past::default())(format, &view)
     }
 
     #[test]
@@ -192,7 +236,11 @@ mod tests {
             let found = |line: &str| line.split_whitespace().collect::<Vec<_>>() == words;
             assert!(text.lines().any(found), "{words:?}\n{text}");
         };
-        assert!(text.starts_with("a: up 1 min 00 s\n"), "{text}");
+        assert!(
+            text.starts_with("The port line is down: lost its device;"),
+            "{text}"
+        );
+        assert!(text.contains("\na: up 1 min 00 s\n"), "{text}");
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest.is_some_and(|widest| widest <= 80), "{text}");
         has(&["host", "up", "-", "-", "0", "0"]);

@@ -8,11 +8,12 @@ use alloc::vec::Vec;
 
 use strait_core::Node;
 use strait_core::node::{Boot, NodeFactory};
+use strait_core::stats::{ClassStats, PortStats, Stats, Talkers};
 use strait_qos::{Policy, PolicyConfig};
 use strait_wire::hash::hash64;
 
 use super::Gateway;
-use crate::config::{InvalidConfig, NodeConfig};
+use crate::config::{InvalidConfig, NodeConfig, PortConfig};
 
 /// Starts gateways of one configuration.
 #[derive(Clone, Debug)]
@@ -118,5 +119,40 @@ mod tests {
         };
         let [first, second, other] = ["default", "default", "fifo"].map(&mut policy);
         assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
+    }
+}
+
+/// The counters of a gateway that has counted nothing.
+pub(super) fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
+    let port = |name: &str| PortStats {
+        name: name.to_string(),
+        ..PortStats::default()
+    };
+    let side = |name: &str| PortStats {
+        is_host: true,
+        ..port(name)
+    };
+    let link = |entry: &PortConfig| PortStats {
+        hf: entry.station_stats(),
+        client: entry.client_stats(),
+        neighbours: entry.neighbour_stats(),
+        ..port(&entry.name)
+    };
+    let class = |name: &str| ClassStats {
+        name: name.to_string(),
+        ..ClassStats::default()
+    };
+    Stats {
+        talkers: Some(Talkers::default()),
+        classes: policy
+            .classes()
+            .iter()
+            .map(|entry| class(&entry.name))
+            .collect(),
+        ports: core::iter::once(side(config.host.name()))
+            .chain(config.ports.iter().map(link))
+            .chain(config.host.further.iter().map(|it| side(it.name())))
+            .collect(),
+        ..Stats::default()
     }
 }

@@ -283,8 +283,11 @@ impl Gateway {
     fn count_crowded(&mut self) {
         let lans = self.lans.iter();
         let lans = lans.filter_map(|side| self.ports[side.index()].link.lan());
-        let crowded = lans.map(|lan| lan.station.crowded()).sum();
-        self.ledger.stats_mut().local.crowded = crowded;
+        let counts = lans.map(|lan| [lan.station.crowded(), lan.station.moved()]);
+        let sum = |[crowded, moved]: [u64; 2], more: [u64; 2]| [crowded + more[0], moved + more[1]];
+        let [crowded, moved] = counts.fold([0; 2], sum);
+        let local = &mut self.ledger.stats_mut().local;
+        (local.crowded, local.moved) = (crowded, moved);
     }
 
     /// Takes a packet for the gateway itself: an echo request is answered, anything else has only

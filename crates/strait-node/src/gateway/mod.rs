@@ -22,7 +22,6 @@ mod sources;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -34,7 +33,7 @@ use strait_core::mail::MailEntry;
 use strait_core::names::NameEntry;
 use strait_core::node::{Boot, Command, FrameMeta, Owner, PortEvent, RouteChange, StoreOp, Ticket};
 use strait_core::prefix::Prefix;
-use strait_core::stats::{Agreement, ClassStats, PortStats, Stats};
+use strait_core::stats::{Agreement, Stats};
 use strait_core::{
     DropCause, Effect, Fate, Input, Instant, NeighbourId, Node, Packet, PortId, Room, TxMeta, Wake,
     WakeReason, Want,
@@ -46,8 +45,8 @@ use strait_wire::ip::{self, Chatter, IcmpError, Unreachable, protocol};
 mod tests;
 
 use self::circles::Circles;
-use self::factory::seed;
 pub use self::factory::{GatewayFactory, Policies};
+use self::factory::{seed, stats};
 pub(crate) use self::headers::{GROWTH_OCTETS_MAX, NOTE_OCTETS_MAX};
 use self::hops::Egress;
 use self::lan::Lan;
@@ -57,9 +56,7 @@ use self::port_set::PortSet;
 use self::services::{Around, Services};
 use self::settling::Settling;
 use crate::answers::Answers;
-use crate::config::{
-    DnsConfig, HostConfig, HostKind, InvalidConfig, NodeConfig, PortConfig, Routing,
-};
+use crate::config::{DnsConfig, HostConfig, HostKind, InvalidConfig, NodeConfig, Routing};
 use crate::route::{Hop, Routes, is_of_the_link};
 
 /// The first host side as a way: where goes what came by a link and has no route.
@@ -478,6 +475,7 @@ impl Gateway {
         if self.hosts.contains(port) && self.hear_station(now, port, bytes) {
             return;
         }
+        self.ledger.stats_mut().hear(now, port, from);
         let refused = self.refused(port, from);
         let wide = |id: &PortId| self.ports[id.index()].link.is_wide();
         let onward = Onward {
@@ -559,6 +557,9 @@ impl Gateway {
             | Input::Worked { ticket, .. } => ticket.owner,
             _ => return,
         };
+        if let Input::Stored { result, .. } = input {
+            self.ledger.stats_mut().storage.count(*result);
+        }
         if self.services.hear(now, owner, input) {
             return;
         }
@@ -677,6 +678,7 @@ impl Node for Gateway {
             Input::Routed { prefix, event } => self.hear_routed(prefix, event),
             Input::Command(command) => self.take_command(now, command),
             Input::Wall(wall) => {
+                self.ledger.stats_mut().calendar.tell(now, wall);
                 let ports = self.ports.iter_mut();
                 ports.for_each(|port| port.link.set_calendar(now, wall));
                 self.services.set_calendar(now, wall);
@@ -807,35 +809,6 @@ impl Node for Gateway {
         let mut quiet = self.ports.iter().filter(|it| !self.busy.contains(it.id));
         assert!(quiet.all(Port::is_at_rest), "a port at rest has work");
         self.services.check();
-    }
-}
-
-fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
-    let port = |name: &str| PortStats {
-        name: name.to_string(),
-        ..PortStats::default()
-    };
-    let link = |entry: &PortConfig| PortStats {
-        hf: entry.station_stats(),
-        client: entry.client_stats(),
-        neighbours: entry.neighbour_stats(),
-        ..port(&entry.name)
-    };
-    let class = |name: &str| ClassStats {
-        name: name.to_string(),
-        ..ClassStats::default()
-    };
-    Stats {
-        classes: policy
-            .classes()
-            .iter()
-            .map(|entry| class(&entry.name))
-            .collect(),
-        ports: core::iter::once(port(config.host.name()))
-            .chain(config.ports.iter().map(link))
-            .chain(config.host.further.iter().map(|side| port(side.name())))
-            .collect(),
-        ..Stats::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Gateways driven by hand: octets from one are fed to the other.
 
 use alloc::string::String;
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};

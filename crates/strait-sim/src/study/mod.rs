@@ -25,6 +25,7 @@ mod policing;
 mod pressure;
 mod proxy;
 mod scenario;
+mod seeing;
 mod shares;
 mod shown;
 mod tcp;
@@ -38,6 +39,7 @@ use strait_core::hash::RunHash;
 use strait_node::config_text::ConfigError;
 use strait_report::table::{Check, ResultSet, RunHashText};
 use strait_scenario::{Loaded, Scenario};
+use strait_status::Snapshot;
 
 use crate::build::BuildError;
 use crate::parallel::parallel;
@@ -81,7 +83,16 @@ pub trait Outside: Sync {
     /// # Errors
     /// What has failed where labs can be.
     fn labs(&self, study: &str, labs: Vec<Loaded>, together: usize) -> Result<Vec<Sent>, String>;
+    /// What the gateways of each of these scenarios, with a variant each, had said of themselves
+    /// of late at their ends; nothing where there can be none.
+    ///
+    /// # Errors
+    /// What has failed where labs can be.
+    fn pasts(&self, study: &str, labs: Vec<(Loaded, String)>, together: usize) -> Pasts;
 }
+
+/// Of each lab and gateway, its latest snapshots.
+pub type Pasts = Result<Vec<Vec<Vec<Snapshot>>>, String>;
 
 /// A file sent live.
 #[derive(Clone, Debug, Default)]
@@ -242,6 +253,8 @@ studies! {
         "ways to hold an urgent class to its rate, and what its packets pay";
     "proxy", "studies/proxy.toml", proxy::ProxyStudy,
         "transfers and pages through the TCP proxies of two gateways, beside today's TCP";
+    "seeing", "studies/seeing.toml", seeing::SeeingStudy,
+        "faults, and what `strait why` says of them; healthy worlds, in which it keeps quiet";
     "tcp", "studies/tcp.toml", tcp::TcpStudy,
         "the simulated TCP endpoint against a network simulator's and this kernel's";
 }
@@ -360,6 +373,10 @@ mod tests {
         }
 
         fn labs(&self, _: &str, _: Vec<Loaded>, _: usize) -> Result<Vec<Sent>, String> {
+            Ok(Vec::new())
+        }
+
+        fn pasts(&self, _: &str, _: Vec<(Loaded, String)>, _: usize) -> Pasts {
             Ok(Vec::new())
         }
     }

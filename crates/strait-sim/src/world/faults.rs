@@ -2,6 +2,7 @@
 
 use strait_core::Input;
 use strait_core::chance::Stream;
+use strait_core::node::WallTime;
 
 use super::{Body, Fault, Link, LinkIndex, NodeIndex, World};
 use crate::kernel::Kernel;
@@ -15,6 +16,11 @@ impl World {
             Fault::Unplug(LinkIndex(link)) => self.plug(link, false),
             Fault::Plug(LinkIndex(link)) => self.plug(link, true),
             Fault::Storage(NodeIndex(node), fault) => self.slots[node].store.set_fault(fault),
+            Fault::Clock(NodeIndex(node), by) => {
+                self.slots[node].ahead += by;
+                self.give(node, Input::Wall(self.calendar(node)));
+                self.settle(node);
+            }
             Fault::HostTable(NodeIndex(node), change) => self.change_table(node, change),
             Fault::Reroute(NodeIndex(node), change) => {
                 if matches!(self.slots[node].body, Body::Gateway { .. }) {
@@ -24,6 +30,12 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Simulated worlds begin with the year 1970, as the times in their captures do.
+    pub(super) fn calendar(&self, node: usize) -> WallTime {
+        let ahead = strait_core::time::nanos(self.slots[node].ahead);
+        WallTime(self.fabric.now.as_nanos() + ahead)
     }
 
     /// The medium of a link is there, or gone, for all that its ends can know.

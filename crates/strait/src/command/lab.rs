@@ -11,6 +11,8 @@ use strait_report::scatter::Figure;
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
 use strait_report::{Report, Series, names_of, stations_of};
 use strait_scenario::{Loaded, Scenario, World, unit_of};
+use strait_status::Snapshot;
+use strait_status::why::together;
 
 use super::agreement::{Simulated, agreement};
 use crate::exit::{self, BadInput};
@@ -194,6 +196,7 @@ fn result(
     tables.extend(stations_of(&outcome.nodes));
     tables.extend(names_of(&outcome.nodes));
     tables.extend(outcome.delay_tables());
+    tables.push(why(&outcome.past));
     let mut checks = expected(loaded, args, outcome);
     checks.extend(own_checks(loaded, outcome, left));
     if let Some(simulated) = simulated {
@@ -206,6 +209,18 @@ fn result(
         tables,
         checks,
     }
+}
+
+/// What `strait why` says of each gateway at the end.
+fn why(past: &[Vec<Snapshot>]) -> Table {
+    let columns = ["gateway", "cause", "why"].map(|name| Column::new(name, ""));
+    let mut table = Table::new("why", columns.into());
+    for why in together(past) {
+        let first = why.findings.first();
+        let cause = first.map_or("none", |it| it.cause.name());
+        table.push(vec![why.node.into(), cause.into(), why.sentence.into()]);
+    }
+    table
 }
 
 /// A row for each metric; with the simulation beside it, their difference, and the lowest and

@@ -21,6 +21,7 @@ mod status;
 mod study;
 mod sweep;
 mod web;
+mod why;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Status(status::Args),
     /// Show running gateways in a browser, or what was recorded of them as one file.
     Web(web::Args),
+    /// Say why it is slow, or that it isn't: of a running gateway, or in a scenario.
+    Why(why::Args),
     /// Ask a running gateway which names its DNS proxy knows, and which it asks for.
     Dns(dns::Args),
     /// Ask a running gateway which mail it has, why that waits, and hold or release some.
@@ -78,6 +81,7 @@ impl Command {
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Web(args) => web::run(args),
+            Self::Why(args) => why::run(&args),
             Self::Dns(args) => dns::run(&args),
             Self::Mail(args) => mail::run(&args),
             Self::Emulate(args) => emulate::run(&args),

@@ -10,10 +10,11 @@ use strait_live::gateway::{STATUS_FOLDER, status_sockets};
 use strait_live::status::{self, Format};
 use strait_report::status_text;
 use strait_status::Snapshot;
+use strait_status::why::{History, why};
 
 use crate::exit::BadInput;
 
-/// Ask a running gateway how it is: its ports, its classes, and where the time went.
+/// Ask a running gateway how it is: why it is slow, if it is, its ports, its classes, and where the time went.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait status\n  strait status /run/strait/a.sock --watch 2\n  \
@@ -67,7 +68,7 @@ fn show(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
     crate::output::print(&if args.json {
         text
     } else {
-        status_text(&snapshot)
+        status_text(&snapshot, &why(std::slice::from_ref(&snapshot)))
     });
     Ok(ExitCode::SUCCESS)
 }
@@ -77,13 +78,19 @@ fn watch(socket: &Path, period: Duration, json: bool) -> anyhow::Result<ExitCode
     let clears = !json && std::io::stdout().is_terminal();
     loop {
         let mut stream = status::stream(socket, period, PATIENCE)?;
-        let mut came = false;
+        let (mut came, mut past) = (false, History::default());
         while let Some((snapshot, line)) = stream.next_snapshot()? {
             came = true;
             if clears {
                 crate::output::print(CLEAR);
             }
-            crate::output::print(&if json { line } else { status_text(&snapshot) });
+            let why = why(&past.until(&snapshot));
+            crate::output::print(&if json {
+                line
+            } else {
+                status_text(&snapshot, &why)
+            });
+            past.note(snapshot);
         }
         anyhow::ensure!(came, "the gateway ended");
     }

@@ -14,7 +14,7 @@ use strait_live::error::Error;
 use strait_live::signals::Stop;
 use strait_qos::export::{Export, Queues, export};
 use strait_scenario::{Loaded, Scenario};
-use strait_sim::study::{Case, Outside, Sent, Share, ShareCase, ShareFlow};
+use strait_sim::study::{Case, Outside, Pasts, Sent, Share, ShareCase, ShareFlow};
 
 /// Programs that live halves start, with the packages of Debian that have them.
 const NEEDS: [(&str, &[(&str, &str)]); 3] = [
@@ -105,15 +105,34 @@ impl Outside for Host {
 
     fn labs(&self, study: &str, labs: Vec<Loaded>, together: usize) -> Result<Vec<Sent>, String> {
         self.begins(study, labs.len());
-        match all_labs(labs, together, &|| self.done()) {
-            Ok(sent) => Ok(sent),
-            Err(error) => match error.downcast::<LabError>() {
-                Ok(LabError::Host(error)) => Ok(or_left_out(study, Err(error))),
-                Ok(error) => Err(error.to_string()),
-                Err(error) => Err(format!("{error:#}")),
-            },
-        }
+        let brief = labs
+            .into_iter()
+            .map(|lab| (lab, Scenario::BASE.into(), true));
+        let sent = all_labs(brief.collect(), together, &|outcome| {
+            self.done();
+            sent(outcome)
+        });
+        or_said(study, sent)
     }
+
+    fn pasts(&self, study: &str, labs: Vec<(Loaded, String)>, together: usize) -> Pasts {
+        self.begins(study, labs.len());
+        let whole = labs.into_iter().map(|(lab, variant)| (lab, variant, false));
+        let pasts = all_labs(whole.collect(), together, &|outcome| {
+            self.done();
+            outcome.past
+        });
+        or_said(study, pasts)
+    }
+}
+
+/// What came of labs; nothing where this host can't have any.
+fn or_said<T>(study: &str, came: anyhow::Result<Vec<T>>) -> Result<Vec<T>, String> {
+    came.or_else(|error| match error.downcast::<LabError>() {
+        Ok(LabError::Host(error)) => Ok(or_left_out(study, Err(error))),
+        Ok(error) => Err(error.to_string()),
+        Err(error) => Err(format!("{error:#}")),
+    })
 }
 
 fn transferred(sent: Transferred) -> Sent {
@@ -197,28 +216,30 @@ fn offered(flow: &ShareFlow) -> Offered {
     }
 }
 
-/// Several labs at once: what each does is little, and mostly waiting.
-fn all_labs(
-    labs: Vec<Loaded>,
+/// A lab with its variant; true if it may end as soon as its traffic has.
+type Job = (Loaded, String, bool);
+
+/// Several labs at once: what each does is little, and mostly waiting. What `of` makes of each.
+fn all_labs<T: Clone + Default + Send>(
+    labs: Vec<Job>,
     together: usize,
-    done: &(dyn Fn() + Sync),
-) -> anyhow::Result<Vec<Sent>> {
+    of: &(dyn Fn(Outcome) -> T + Sync),
+) -> anyhow::Result<Vec<T>> {
     let stop = Stop::on_signals()?;
-    let mut sent = vec![Sent::default(); labs.len()];
-    let left: VecDeque<(Loaded, &mut Sent)> = labs.into_iter().zip(&mut sent).collect();
+    let mut came = vec![T::default(); labs.len()];
+    let left: VecDeque<(Job, &mut T)> = labs.into_iter().zip(&mut came).collect();
     let left = Mutex::new(left);
     let next = || left.lock().ok().and_then(|mut left| left.pop_front());
     let work = || {
         while let Some((lab, slot)) = next() {
             match once(&lab, &stop) {
-                Ok(sent) => *slot = sent,
+                Ok(outcome) => *slot = of(outcome),
                 Err(error) => {
                     // The others needn't begin.
                     while next().is_some() {}
                     return Err(error);
                 }
             }
-            done();
         }
         Ok(())
     };
@@ -230,27 +251,30 @@ fn all_labs(
         })
     })?;
     drop(left);
-    Ok(sent)
+    Ok(came)
 }
 
-fn once(loaded: &Loaded, stop: &Stop) -> anyhow::Result<Sent> {
+fn once((loaded, variant, brief): &Job, stop: &Stop) -> anyhow::Result<Outcome> {
     let options = LabOptions {
         program: std::env::current_exe().context("cannot find this program's own file")?,
-        variant: Scenario::BASE.into(),
+        variant: variant.clone(),
         keep: None,
-        brief: true,
+        brief: *brief,
     };
     let mut lab = Lab::set_up(loaded, &options, stop)?;
     let ended = lab.run(stop, |_| ());
     lab.tear_down();
-    let outcome = ended?;
+    Ok(ended?)
+}
+
+fn sent(outcome: Outcome) -> Sent {
     let time_s = outcome.metrics.get("file.time_s").copied();
     let counts = ["frames", "octets"].map(|what| (what, counted(&outcome, what)));
-    Ok(Sent {
+    Sent {
         time_s: time_s.unwrap_or(f64::INFINITY),
         congestion: String::new(),
         counts: counts.into(),
-    })
+    }
 }
 
 /// What was sent on all links.

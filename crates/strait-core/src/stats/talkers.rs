@@ -1,0 +1,339 @@
+//! Who sends: the flows and hosts with the most octets of late, in tables that stay small.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use strait_wire::ip::PacketInfo;
+
+use super::Drops;
+use crate::delay::DelayParts;
+use crate::fate::{Fate, FateRecord};
+use crate::flow::{FlowKey, FlowMark};
+use crate::id::{ClassId, PortId};
+use crate::time::{Duration, Instant};
+
+/// What a node knows of who sends, whatever kinds of ports it has.
+#[derive(Clone, Debug)]
+pub struct Talkers {
+    flows: Box<Table<FlowKey, FlowTalk>>,
+    hosts: Box<Table<IpAddr, HostTalk>>,
+}
+
+/// Packets of one flow, or of one host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Talk {
+    /// Packets taken in or made.
+    pub packets_in: u64,
+    /// Their octets.
+    pub octets_in: u64,
+    /// Packets sent by a link or given to a host side.
+    pub packets_out: u64,
+    /// Their octets.
+    pub octets_out: u64,
+    /// Packets destroyed.
+    pub dropped: Drops,
+}
+
+/// What a flow's packets were like, and where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowTalk {
+    /// How many there were, and what became of them.
+    pub talk: Talk,
+    /// Packets that are here.
+    pub held_packets: u64,
+    /// The class of the last one that ended.
+    pub class: ClassId,
+    /// The port by which the last one left; none before.
+    pub port: Option<PortId>,
+    /// The code point of the last one that came.
+    pub dscp: u8,
+    /// Octets of the shortest packet.
+    pub octets_least: u32,
+    /// Octets of the longest.
+    pub octets_most: u32,
+    /// Where the time of the packets counted in `talk.packets_out` went, summed.
+    pub parts: DelayParts,
+}
+
+/// What a host sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostTalk {
+    /// How many packets there were, and what became of them.
+    pub talk: Talk,
+    /// Flows that it began.
+    pub flows: u64,
+}
+
+/// One of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Talker<K, V> {
+    /// Who it is.
+    pub key: K,
+    /// What was counted since it is in the table.
+    pub value: V,
+    /// When its last packet came.
+    pub seen: Instant,
+    /// Octets of late, by which it keeps its place.
+    weight: u64,
+    /// When these were halved last.
+    halved: Instant,
+}
+
+impl<K, V> Talker<K, V> {
+    /// Its octets of late, of which half are forgotten in [`HALVED`].
+    fn weight(&self, now: Instant) -> u64 {
+        let halvings = now.since(self.halved).as_nanos() / HALVED.as_nanos();
+        u32::try_from(halvings).map_or(0, |it| self.weight.checked_shr(it).unwrap_or(0))
+    }
+
+    fn add(&mut self, now: Instant, octets: u64) {
+        if now.since(self.halved) >= HALVED {
+            (self.weight, self.halved) = (self.weight(now), now);
+        }
+        self.weight = self.weight.saturating_add(octets);
+        self.seen = now;
+    }
+}
+
+impl Default for Talkers {
+    fn default() -> Self {
+        Self {
+            flows: Box::new(Table::new()),
+            hosts: Box::new(Table::new()),
+        }
+    }
+}
+
+impl Talkers {
+    /// Flows in the table at most: a link on which more matter has no worst one.
+    pub const FLOWS_MAX: usize = SETS * WAYS;
+    /// Hosts likewise.
+    pub const HOSTS_MAX: usize = SETS * WAYS;
+
+    /// A packet is taken in, or made.
+    pub fn come(&mut self, now: Instant, info: &PacketInfo) {
+        let octets = u64::from(info.octets);
+        let key = FlowKey::of(info);
+        let (flow, is_new) = self.flows.count(now, hash_flow(&key), key, octets);
+        if let Some(flow) = flow {
+            flow.talk.come(octets);
+            flow.held_packets += 1;
+            flow.dscp = info.dscp;
+            flow.octets_most = flow.octets_most.max(info.octets);
+            let least = flow.octets_least;
+            flow.octets_least = if least == 0 {
+                info.octets
+            } else {
+                least.min(info.octets)
+            };
+        }
+        let (host, _) = self
+            .hosts
+            .count(now, hash_address(0, info.src), info.src, octets);
+        if let Some(host) = host {
+            host.talk.come(octets);
+            host.flows += u64::from(is_new);
+        }
+    }
+
+    /// A packet has ended.
+    pub fn end(&mut self, info: &PacketInfo, record: &FateRecord) {
+        let key = FlowKey::of(info);
+        if let Some(flow) = self.flows.find(hash_flow(&key), &key) {
+            flow.talk.end(record);
+            flow.held_packets = flow.held_packets.saturating_sub(1);
+            flow.class = record.class;
+            if let Fate::Forwarded { port, .. } | Fate::Delivered(port) = record.fate {
+                flow.port = Some(port);
+                flow.parts.merge(&record.parts);
+            }
+        }
+        if let Some(host) = self.hosts.find(hash_address(0, info.src), &info.src) {
+            host.talk.end(record);
+        }
+    }
+
+    /// The flows heard lately, those with the most octets of late first.
+    pub fn flows(&self, now: Instant) -> Vec<&Talker<FlowKey, FlowTalk>> {
+        self.flows.heaviest(now)
+    }
+
+    /// The hosts heard lately, likewise.
+    pub fn hosts(&self, now: Instant) -> Vec<&Talker<IpAddr, HostTalk>> {
+        self.hosts.heaviest(now)
+    }
+}
+
+impl Talk {
+    const fn come(&mut self, octets: u64) {
+        self.packets_in += 1;
+        self.octets_in += octets;
+    }
+
+    fn end(&mut self, record: &FateRecord) {
+        match record.fate {
+            Fate::Dropped(cause) => self.dropped.count(cause),
+            Fate::Forwarded { .. } | Fate::Delivered(_) => {
+                self.packets_out += 1;
+                self.octets_out += u64::from(record.octets);
+            }
+            Fate::Answered | Fate::Absorbed | Fate::Fragmented => {}
+        }
+    }
+}
+
+/// Sets of a table: a key has its place in one of them.
+const SETS: usize = 16;
+/// Places of a set.
+const WAYS: usize = 4;
+/// The time in which half of what was counted for a place is forgotten.
+const HALVED: Duration = Duration::from_secs(8);
+/// Who was silent for so long gives way to anybody.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// Those with the most octets of late. In a full set a new one wears the lightest out, and takes its
+/// place when nothing is left of it: many small ones don't displace a large one.
+#[derive(Clone, Debug)]
+struct Table<K, V>([[Option<Talker<K, V>>; WAYS]; SETS]);
+
+impl<K: Copy + PartialEq, V: Copy + Default> Table<K, V> {
+    const fn new() -> Self {
+        Self([const { [None; WAYS] }; SETS])
+    }
+
+    fn find(&mut self, hash: u64, key: &K) -> Option<&mut V> {
+        let mut set = self.0[hash as usize % SETS].iter_mut().flatten();
+        set.find(|it| it.key == *key).map(|it| &mut it.value)
+    }
+
+    /// Counts octets of `key`, if it has a place; true if that is a new one.
+    fn count(&mut self, now: Instant, hash: u64, key: K, octets: u64) -> (Option<&mut V>, bool) {
+        let set = &mut self.0[hash as usize % SETS];
+        let own = |it: &Option<Talker<K, V>>| it.as_ref().is_some_and(|it| it.key == key);
+        if let Some(place) = set.iter().position(own) {
+            let talker = set[place].as_mut().expect("it is there");
+            talker.add(now, octets);
+            return (Some(&mut talker.value), false);
+        }
+        let weight = |it: &Option<Talker<K, V>>| match it {
+            Some(it) if now.since(it.seen) < SILENT => it.weight(now),
+            _ => 0,
+        };
+        let lightest = set
+            .iter_mut()
+            .min_by_key(|it| weight(it))
+            .expect("a set has places");
+        let left = weight(lightest).saturating_sub(octets);
+        match lightest {
+            Some(old) if left > 0 => {
+                (old.weight, old.halved) = (left, now);
+                (None, false)
+            }
+            place => {
+                let talker = place.insert(Talker {
+                    key,
+                    value: V::default(),
+                    seen: now,
+                    weight: octets,
+                    halved: now,
+                });
+                (Some(&mut talker.value), true)
+            }
+        }
+    }
+
+    fn heaviest(&self, now: Instant) -> Vec<&Talker<K, V>> {
+        let all = self.0.iter().flatten().flatten();
+        let mut all: Vec<_> = all.filter(|it| now.since(it.seen) < SILENT).collect();
+        all.sort_by_key(|it| core::cmp::Reverse(it.weight(now)));
+        all
+    }
+}
+
+/// Folds a word into a place of a table. Whoever makes keys meet there hides nobody but himself
+/// and those with them.
+const fn mix(hash: u64, word: u64) -> u64 {
+    let product = ((hash ^ word) as u128).wrapping_mul(0xd6e8_feb8_6659_fd93_a5a3_564b_d1b5_4e27);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+fn hash_address(hash: u64, address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => mix(hash, u64::from(address.to_bits()) + 1),
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            mix(mix(hash, bits as u64), (bits >> 64) as u64)
+        }
+    }
+}
+
+fn hash_flow(key: &FlowKey) -> u64 {
+    let mark = match key.mark {
+        FlowMark::Ports(from, to) => u64::from(from) << 16 | u64::from(to),
+        FlowMark::Spi(number) | FlowMark::Label(number) => u64::from(number),
+    };
+    let hash = hash_address(hash_address(0, key.src), key.dst);
+    mix(hash, mark << 8 | u64::from(key.protocol))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fate::DropCause;
+
+    fn info(host: u8, from: u16, octets: u32) -> PacketInfo {
+        let at = |host, port| (IpAddr::from([10, 0, 0, host]), port).into();
+        let (payload, mut bytes) = (alloc::vec![0; octets as usize - 28], Vec::new());
+        let (src, dst) = (at(host, from), at(99, 9));
+        assert!(strait_wire::ip::build_udp(
+            src, dst, 0, 64, 0, 0, &payload, &mut bytes
+        ));
+        PacketInfo::parse(&bytes).unwrap()
+    }
+
+    #[test]
+    fn many_small_ones_dont_displace_a_large_one() {
+        let mut talkers = Talkers::default();
+        let at = |n: u64| Instant::from_millis(n * 10);
+        for n in 0..10_000 {
+            talkers.come(at(n), &info(1, 7000, 1000));
+            talkers.come(at(n), &info(2, n as u16, 60));
+        }
+        let flows = talkers.flows(at(10_000));
+        assert!(flows.len() <= Talkers::FLOWS_MAX);
+        assert_eq!(flows[0].key.mark, FlowMark::Ports(7000, 9));
+        assert_eq!(flows[0].value.talk.octets_in, 10_000_000);
+        let hosts = talkers.hosts(at(10_000));
+        assert_eq!(hosts[0].value.flows, 1);
+        assert!(hosts[1].value.flows > 9_000, "each was a flow of its own");
+        let later = at(10_000) + SILENT;
+        assert!(talkers.flows(later).is_empty(), "silent for a minute");
+    }
+
+    #[test]
+    fn what_is_here_and_what_became_of_it() {
+        let mut talkers = Talkers::default();
+        let (one, now) = (info(1, 7000, 100), Instant::from_secs(1));
+        (0..3).for_each(|_| talkers.come(now, &one));
+        let mut record = FateRecord {
+            digest: 0,
+            began: now,
+            ended: now,
+            octets: 100,
+            class: ClassId(2),
+            fate: Fate::Dropped(DropCause::Aged),
+            own: false,
+            marked: false,
+            parts: DelayParts::default(),
+        };
+        talkers.end(&one, &record);
+        record.fate = Fate::Delivered(PortId(1));
+        talkers.end(&one, &record);
+        let flow = talkers.flows(now)[0].value;
+        assert_eq!((flow.held_packets, flow.talk.packets_out), (1, 1));
+        assert_eq!(flow.talk.dropped.by(DropCause::Aged), 1);
+        assert_eq!((flow.class, flow.port), (ClassId(2), Some(PortId(1))));
+        assert_eq!((flow.octets_least, flow.octets_most), (100, 100));
+    }
+}

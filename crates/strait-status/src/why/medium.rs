@@ -1,0 +1,405 @@
+//! Ports, the media behind them, and who is at the other end.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::change::{Flow, Link, Span, grown, share};
+use super::words::{count, percent, rate, time};
+use super::{BAD, Cause, DENIED, Finding, GONE};
+
+/// Frames or packets that a share is made of, at least: fewer are chance.
+const ENOUGH: f64 = 5.0;
+/// More than a medium loses where it is as it should be.
+const LOSSY: f64 = 0.05;
+/// More than is repeated where it is.
+const REPEATS: f64 = 0.12;
+/// Stations on radios repeat more: their rate is chosen so.
+const REPEATS_HF: f64 = 0.4;
+/// Less than a line carries with work waiting, where its rate is right.
+const SLOW: f64 = 0.6;
+/// Silence that nobody needs to ask about, beside what the line's rate explains.
+const SILENCE_S: f64 = 8.0;
+/// Silence of a neighbour among others that are heard: routers say something this often.
+const SILENCE_ONE_S: f64 = 20.0;
+/// Silence of a station behind a turn that it was to answer.
+const SILENCE_HF_S: f64 = 25.0;
+/// Transmissions of a station without an answer.
+const UNANSWERED: f64 = 3.0;
+
+pub(super) fn look(span: &Span<'_>, findings: &mut Vec<Finding>) {
+    for port in span.last.ports.iter().filter(|it| !it.up && it.host_side) {
+        findings.push(down(&port.name, port.problem.as_deref(), 0.0));
+    }
+    for link in &span.links {
+        if link.port.up {
+            flaps(span, link, findings);
+            other_end(span, link, findings);
+            quality(span, link, findings);
+            slow(span, link, findings);
+            device(link, findings);
+        } else {
+            findings.push(down(&link.port.name, link.port.problem.as_deref(), 0.5));
+        }
+    }
+}
+
+fn down(port: &str, problem: Option<&str>, more: f64) -> Finding {
+    let why = problem.map_or_else(String::new, |why| format!(": {why}"));
+    Finding::new(
+        (Cause::PortDown, GONE + more),
+        port,
+        format!("The port {port} is down{why}; what is to leave by it waits or is dropped."),
+        "look at its cable, modem and device; `strait status` says when it is up",
+    )
+}
+
+fn flaps(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
+    let downs = link.grown(|it| it.downs);
+    if downs < 1.0 {
+        return;
+    }
+    let port = &link.port.name;
+    let text = format!(
+        "The port {port} went down {} in {} and came back; what was on its way is lost.",
+        count(downs, "time"),
+        time(span.s)
+    );
+    let look = "look at its cable, modem and device, and at the gateway's log";
+    findings.push(Finding::new(
+        (Cause::PortFlaps, DENIED + share(downs, 10.0)),
+        port,
+        text,
+        look,
+    ));
+}
+
+/// Whether anybody is at the other end, and hears us.
+fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
+    if link.port.hf.is_some() {
+        return station(span, link, findings);
+    }
+    let name = &link.port.name;
+    let patience_s = SILENCE_S + 3.0 * link.packet_s();
+    let silent_s = link.port.heard_s.unwrap_or(span.last.uptime_s);
+    let unanswered = link.port.agreement == "no answer yet" && link.octets_out > 0.0;
+    let unacknowledged = link
+        .port
+        .hop
+        .as_ref()
+        .is_some_and(|it| it.window_octets > 0)
+        || link
+            .port
+            .repairs
+            .as_ref()
+            .is_some_and(|it| it.window_octets > 0);
+    let asked = |it: &Flow<'_>| {
+        let back = span.back(it);
+        // Answers may come another way.
+        let answered = back.is_some_and(|it| it.row.idle_s < patience_s);
+        // The last word of a conversation that has ended is no question, nor what waits here.
+        let left = it.packets_out > 0.0 && it.row.held_packets <= 2;
+        left && it.row.idle_s < silent_s - patience_s / 2.0
+            && !answered
+            && (it.asks() || back.is_some())
+    };
+    let asked = span.flows_of(link).any(asked);
+    if silent_s >= patience_s && (asked || unanswered || unacknowledged) {
+        let since = match link.port.heard_s {
+            Some(s) => format!("for {}", time(s)),
+            None => format!("since the start {} ago", time(span.last.uptime_s)),
+        };
+        let text = format!(
+            "Nothing has come by {name} {since}, although we ask: the far gateway is off, or the \
+             way from it is dead."
+        );
+        let look = format!("ask the far end whether it hears us; look at the receiver of {name}");
+        // One that was never heard may have nothing to say to us.
+        let known = link.port.heard_s.is_some() || unanswered || unacknowledged;
+        let base = if known { GONE } else { DENIED };
+        let weight = base + 0.2 + share(silent_s, 1000.0) / 10.0;
+        findings.push(Finding::new((Cause::FarSilent, weight), name, text, look));
+        return;
+    }
+    neighbours(span, link, findings);
+    let other_format = link.grown(|it| {
+        it.hop
+            .as_ref()
+            .map_or(0, |it| it.other_format + it.other_check)
+    });
+    let foreign = link
+        .port
+        .agreement
+        .starts_with("plain: the other end has another format");
+    let foreign_hops = link.grown(|it| it.hop.as_ref().map_or(0, |it| it.foreign));
+    let bad_in = link.bad_in + foreign_hops;
+    let garbage = bad_in >= ENOUGH && share(bad_in, bad_in + link.packets_in) > 0.9;
+    if other_format > 0.0 || foreign || garbage {
+        let text = format!(
+            "What comes by {name} can't be read ({} of {} frames): the other end has another rate, \
+             framing, profile or check.",
+            bad_in,
+            bad_in + link.packets_in,
+        );
+        let look = format!("compare the port {name} in both node files: `strait check NODE.toml`");
+        findings.push(Finding::new((Cause::Unreadable, GONE), name, text, look));
+        return;
+    }
+    // It is heard, and its hellos show that it doesn't hear us.
+    let unheard_s = link.port.heard_s.map_or(0.0, |_| span.last.uptime_s);
+    if unanswered && unheard_s > patience_s + SILENCE_S {
+        let text =
+            format!("We hear the other end of {name}, and it doesn't hear us: one way is dead.");
+        let look = format!("look at the transmitter of {name} and at the far end's receiver");
+        findings.push(Finding::new((Cause::OneWay, GONE + 0.3), name, text, look));
+    }
+}
+
+/// One of several neighbours that is gone while others are heard.
+fn neighbours(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
+    let was = |name: &str| {
+        let was = link.was.as_ref().map(|it| &it.neighbours);
+        was.into_iter().flatten().find(|it| it.name == name)
+    };
+    for neighbour in &link.port.neighbours {
+        let silent_s = neighbour.heard_s.unwrap_or(span.last.uptime_s);
+        let sent = grown(
+            neighbour.octets_out,
+            was(&neighbour.name).map_or(0, |it| it.octets_out),
+        );
+        let patience_s = SILENCE_ONE_S + 3.0 * link.packet_s();
+        if sent > 0.0 && silent_s > patience_s {
+            let name = &neighbour.name;
+            let text = format!(
+                "Nothing has come from the neighbour {name} on {} for {}, although others are heard: \
+                 it is off, or out of reach.",
+                link.port.name,
+                time(silent_s)
+            );
+            let look = format!("ask {name} whether it hears us; `strait status` has its counters");
+            findings.push(Finding::new(
+                (Cause::FarSilent, GONE + 0.1),
+                name,
+                text,
+                look,
+            ));
+        }
+    }
+}
+
+/// A station on a radio: who answers, and who else is on the air.
+fn station(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
+    let Some(hf) = &link.port.hf else {
+        return;
+    };
+    let was = link.was.as_ref().and_then(|it| it.hf.as_ref());
+    let unanswered = grown(hf.unanswered, was.map_or(0, |it| it.unanswered));
+    let turns = grown(hf.turns, was.map_or(0, |it| it.turns));
+    let lost = grown(hf.links_lost, was.map_or(0, |it| it.links_lost));
+    for peer in &hf.neighbours {
+        let before = was.and_then(|it| it.neighbours.iter().find(|it| it.name == peer.name));
+        let heard_s = peer.heard_s - before.map_or(0.0, |it| it.heard_s);
+        let sent_s = peer.sent_s - before.map_or(0.0, |it| it.sent_s);
+        let silent = heard_s <= 0.0 && (sent_s > 0.0 || unanswered >= 1.0);
+        let since_s = link.port.heard_s.unwrap_or(span.last.uptime_s);
+        let long = since_s.max(span.s) >= SILENCE_HF_S && unanswered >= 1.0;
+        if silent && (long || unanswered >= UNANSWERED || lost >= 1.0 || sent_s >= 20.0) {
+            let name = &peer.name;
+            let text = format!(
+                "The station {name} doesn't answer: {} of {} turns were for nothing in {}, and nothing \
+                 was heard of it.",
+                unanswered,
+                turns,
+                time(span.s)
+            );
+            let look = "check frequency, antenna and the hour with the other station; `strait status` \
+                        has the turns";
+            findings.push(Finding::new(
+                (Cause::HfSilent, GONE + 0.3),
+                name,
+                text,
+                look,
+            ));
+        }
+    }
+    let others_s = hf.others_s - was.map_or(0.0, |it| it.others_s);
+    if others_s > 0.3 * span.s {
+        let text = format!(
+            "Stations that are no neighbours use {} of the time on {}: ours wait for the air.",
+            percent(others_s / span.s),
+            link.port.name
+        );
+        let look = "choose another frequency, or agree on times with those stations";
+        let weight = BAD + 0.3 + share(others_s, span.s) / 2.0;
+        findings.push(Finding::new(
+            (Cause::AirBusy, weight),
+            &link.port.name,
+            text,
+            look,
+        ));
+    }
+}
+
+/// What the medium loses, steadily or now and then.
+fn quality(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
+    let name = &link.port.name;
+    let lost = share(link.bad_in, link.bad_in + link.packets_in);
+    let is_hf = link.port.hf.is_some();
+    let lossy = link.bad_in >= ENOUGH && lost >= LOSSY;
+    let repeats =
+        link.repeated >= ENOUGH && link.repeats >= if is_hf { REPEATS_HF } else { REPEATS };
+    let changes = rate_changes(link);
+    if !lossy && !repeats && changes < 2.0 {
+        return;
+    }
+    let worst = lost.max(link.repeats);
+    let comes_and_goes = comes_and_goes(span, name) || changes >= 2.0;
+    let (cause, how) = if comes_and_goes {
+        (Cause::Fading, "comes and goes")
+    } else {
+        (Cause::LinkErrors, "is bad")
+    };
+    let mut figures = Vec::new();
+    if lossy {
+        figures.push(format!(
+            "{} of what comes is damaged or incomplete",
+            percent(lost)
+        ));
+    }
+    if link.repeats > 0.0 {
+        figures.push(format!(
+            "{} of what we send is repeated",
+            percent(link.repeats)
+        ));
+    }
+    if changes > 0.0 {
+        figures.push(format!("its rate changed {}", count(changes, "time")));
+    }
+    let text = format!(
+        "The link {name} {how}: {} in {}.",
+        figures.join(", "),
+        time(span.s)
+    );
+    let look = match cause {
+        Cause::Fading => {
+            "look at the antenna, the distance and the hour; a lower rate may carry more"
+        }
+        _ => "measure the line (`strait measure pair HOST`); look at level, cable and modem",
+    };
+    findings.push(Finding::new(
+        (cause, BAD + 0.2 + worst / 2.0),
+        name,
+        text,
+        look,
+    ));
+}
+
+/// Changes of a station's data rate.
+fn rate_changes(link: &Link<'_>) -> f64 {
+    link.grown(|port| {
+        let links = port.hf.iter().flat_map(|it| &it.neighbours);
+        let rates = links.filter_map(|it| it.rate.as_ref());
+        rates.map(|it| it.down + it.silent).sum()
+    })
+}
+
+/// Whether losses are heavy in some steps and light in others.
+fn comes_and_goes(span: &Span<'_>, name: &str) -> bool {
+    let find = |of: &'_ crate::Snapshot| of.ports.iter().find(|it| it.name == name).cloned();
+    let pairs = span
+        .steps
+        .windows(2)
+        .filter_map(|pair| Some((find(&pair[0])?, find(&pair[1])?)));
+    let losses = pairs.filter_map(|(was, is)| {
+        let good = grown(is.packets_in, was.packets_in);
+        let bad = grown(is.bad_in(), was.bad_in());
+        let sent = grown(is.frames_out, was.frames_out);
+        let hops = |it: &crate::Port| it.hop.as_ref().map_or(0, |hop| hop.repeated);
+        let again = grown(hops(&is), hops(&was));
+        let repairs = |it: &crate::Port| it.repairs.as_ref().map_or(0, |it| it.repeated);
+        let again = again + grown(repairs(&is), repairs(&was));
+        // What is silent while we send is lost, too.
+        let nothing = good == 0.0 && bad == 0.0 && sent >= ENOUGH;
+        let known = good + bad >= ENOUGH || sent >= ENOUGH;
+        let lost = share(bad, good + bad).max(share(again, sent));
+        known.then_some(if nothing { 1.0 } else { lost })
+    });
+    let losses: Vec<f64> = losses.collect();
+    let heavy = losses.iter().filter(|it| **it >= 0.3).count();
+    let light = losses.iter().filter(|it| **it <= 0.05).count();
+    losses.len() >= 4 && heavy >= 1 && light >= 2
+}
+
+/// A line that has work all the time and carries less than its rate.
+fn slow(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
+    let port = link.port;
+    let takes_turns = port.hf.is_some() || port.hop.is_some();
+    let waits = |it: &crate::Snapshot| it.classes.iter().any(|class| class.queued_packets > 0);
+    let several = span.steps.len() >= 3;
+    let Some(rate_bit_s) = port.rate_bit_s.filter(|_| several && !takes_turns) else {
+        return;
+    };
+    let lone = span.links.len() == 1;
+    let works = lone && span.steps.iter().all(waits);
+    let turns = span
+        .flows_of(link)
+        .map(|it| share(it.turn_s, it.wait_s))
+        .fold(0.0, f64::max);
+    if works && link.busy < SLOW && turns < 0.3 {
+        let carried = link.octets_out * 8.0 / span.s;
+        let text = format!(
+            "The line {} carries {} although packets wait and it is set to {}: the modem or line is \
+             slower than its port says, or the policy holds it back.",
+            port.name,
+            rate(carried),
+            rate(rate_bit_s as f64),
+        );
+        let look = format!(
+            "set the rate of the port {} and of its modem alike",
+            port.name
+        );
+        let weight = BAD + 0.5 + (1.0 - link.busy) / 4.0;
+        findings.push(Finding::new(
+            (Cause::SlowLine, weight),
+            &port.name,
+            text,
+            look,
+        ));
+    }
+}
+
+fn device(link: &Link<'_>, findings: &mut Vec<Finding>) {
+    let name = &link.port.name;
+    let failed = link.grown(|it| it.tx_failed) + link.grown(|it| it.refused);
+    if failed >= ENOUGH && share(failed, link.frames_out + failed) >= 0.1 {
+        let text = format!(
+            "{} of {} transmissions by {name} failed: its device or the medium refuses them, or \
+             nobody is there.",
+            failed,
+            link.frames_out.max(failed)
+        );
+        let look = "see the gateway's log, and the device of that port";
+        findings.push(Finding::new(
+            (Cause::Device, DENIED + 0.5),
+            name,
+            text,
+            look,
+        ));
+    }
+    let strangers = link.grown(|it| it.strangers);
+    if strangers >= 3.0 {
+        let text = format!(
+            "{} came by {name} from somebody who is no neighbour: an address in one of the node \
+             files is wrong, or a stranger sends.",
+            count(strangers, "frame")
+        );
+        let look =
+            format!("compare `neighbours` of the port {name} with the addresses of the others");
+        findings.push(Finding::new(
+            (Cause::Stranger, DENIED + 0.4),
+            name,
+            text,
+            look,
+        ));
+    }
+}

@@ -1,0 +1,134 @@
+//! What both ends of a link tell together.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::change::{Link, Span, share};
+use super::words::{count, percent};
+use super::{BAD, Cause, Finding, GONE, Why, why};
+use crate::Snapshot;
+
+/// Snapshots that are compared.
+const LATE: usize = 4;
+/// By how much the times may differ that both ends tell of.
+const SKEW_S: f64 = 2.0;
+/// Packets that a share is made of, at least.
+const ENOUGH: f64 = 5.0;
+/// More than a medium loses where it is as it should be.
+const LOSSY: f64 = 0.05;
+
+/// What is wrong with each of several nodes. Where they are two with one link each, both ends of
+/// it are compared: what one sent against what the other got.
+pub fn together(histories: &[Vec<Snapshot>]) -> Vec<Why> {
+    let mut all: Vec<Why> = histories.iter().map(|it| why(it)).collect();
+    let [one, other] = histories else {
+        return all;
+    };
+    for (place, sent, came) in [(1, one, other), (0, other, one)] {
+        if let Some(found) = dead(sent, came) {
+            // The other end is alive, and sends: its silence has another reason.
+            all[place] = all[place]
+                .clone()
+                .without(Cause::FarSilent)
+                .with([found].into());
+        } else if !all.iter().any(Why::knows_of_losses)
+            && let Some(found) = lossy(sent, came)
+        {
+            all[place] = all[place].clone().with([found].into());
+        }
+    }
+    all
+}
+
+impl Why {
+    fn without(mut self, cause: Cause) -> Self {
+        self.findings.retain(|it| it.cause != cause);
+        self
+    }
+
+    fn knows_of_losses(&self) -> bool {
+        let losses = [
+            Cause::LinkErrors,
+            Cause::Fading,
+            Cause::Unreadable,
+            Cause::OneWay,
+        ];
+        self.findings
+            .iter()
+            .any(|it| losses.contains(&it.cause) || it.weight >= GONE)
+    }
+}
+
+/// The only links of two nodes, if both are up.
+fn links<'s, 'a>(one: &'s Span<'a>, other: &'s Span<'a>) -> Option<(&'s Link<'a>, &'s Link<'a>)> {
+    match (&one.links[..], &other.links[..]) {
+        ([one], [other]) if one.port.up && other.port.up => Some((one, other)),
+        _ => None,
+    }
+}
+
+/// A way by which nothing comes of what is sent, of late: what was before a break says nothing of it.
+fn dead(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
+    let late = |it: &[Snapshot]| it.len().saturating_sub(LATE);
+    let sender = Span::new(&sent[late(sent)..])?;
+    let receiver = Span::new(&came[late(came)..])?;
+    if (sender.s - receiver.s).abs() > SKEW_S {
+        return None;
+    }
+    let (there, here) = links(&sender, &receiver)?;
+    let (name, frames) = (&here.port.name, there.frames_out);
+    (frames >= ENOUGH && here.grown(|it| it.frames_in) == 0.0).then(|| {
+        let (from, to) = (&sender.last.node, &receiver.last.node);
+        let text = format!(
+            "{from} sent {} and nothing of it came to {to} by {name}: that way is dead.",
+            count(frames, "frame")
+        );
+        let look = format!("look at the transmitter of {from} and the receiver of {to}");
+        Finding::new((Cause::OneWay, GONE + 0.5), name, text, look)
+    })
+}
+
+/// A way by which a part of what is sent doesn't come, without a trace at either end.
+fn lossy(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
+    let (sender, receiver) = (Span::new(sent)?, Span::new(came)?);
+    if (sender.s - receiver.s).abs() > SKEW_S {
+        return None;
+    }
+    let (there, here) = links(&sender, &receiver)?;
+    let got = here.grown(|it| it.frames_in);
+    // Chunks of an octet stream are no frames.
+    let are_frames = here.grown(|it| it.octets_in) > 4.0 * got && here.port.hf.is_none();
+    let (frames, lost) = (there.frames_out, 1.0 - share(got, there.frames_out));
+    if !are_frames || frames < 4.0 * ENOUGH || lost < LOSSY {
+        return None;
+    }
+    let (name, from, to) = (&here.port.name, &sender.last.node, &receiver.last.node);
+    let pairs = sent.windows(2).rev().zip(came.windows(2).rev());
+    let steps = pairs.filter_map(|(sent, came)| {
+        let (sender, receiver) = (Span::new(sent)?, Span::new(came)?);
+        let (there, here) = links(&sender, &receiver)?;
+        let frames = there.frames_out;
+        let lost = 1.0 - share(here.grown(|it| it.frames_in), frames);
+        (frames >= ENOUGH).then_some(lost)
+    });
+    let steps: Vec<f64> = steps.collect();
+    let fades =
+        steps.iter().any(|it| *it >= 0.3) && steps.iter().filter(|it| **it <= 0.05).count() >= 2;
+    let (cause, how) = if fades {
+        (Cause::Fading, "comes and goes, and loses")
+    } else {
+        (Cause::LinkErrors, "loses")
+    };
+    let text = format!(
+        "The link {name} {how} {} of {} that {from} sent to {to}.",
+        percent(lost),
+        count(frames, "frame")
+    );
+    let look = "measure the line (`strait measure pair HOST`); look at level, cable and modem";
+    Some(Finding::new(
+        (cause, BAD + 0.2 + lost / 2.0),
+        name,
+        text,
+        look,
+    ))
+}
