@@ -316,14 +316,10 @@ pub struct PortStats {
     pub undecompressed: u64,
     /// Frames from an address that is no neighbour.
     pub strangers: u64,
-    /// Packets that came whole.
-    pub packets_in: u64,
-    /// When anything came last.
-    pub heard: Option<Instant>,
+    /// Who is there.
+    pub presence: Presence,
     /// Whether it can send now.
     pub up: bool,
-    /// Whether it is a host side.
-    pub is_host: bool,
     /// What the ends of the link have agreed on, where one of them asked.
     pub agreement: Agreement,
     /// Frames (or segments on an octet stream) sent.
@@ -358,8 +354,19 @@ pub struct PortStats {
     pub payload: PayloadStats,
     /// Transmissions that the medium reported as failed.
     pub tx_failed: u64,
+}
+
+/// Whether anybody is at a port, and what it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Presence {
+    /// Packets that came whole.
+    pub packets_in: u64,
+    /// When anything came last.
+    pub heard: Option<Instant>,
     /// Times the port went down.
     pub downs: u64,
+    /// Whether it is a host side.
+    pub is_host: bool,
 }
 
 /// Repairs of an octet stream.
@@ -690,7 +697,7 @@ impl Stats {
         let Some(port) = self.ports.get_mut(port.index()) else {
             return;
         };
-        port.heard = Some(now);
+        port.presence.heard = Some(now);
         if let Some(neighbour) = port.neighbours.get_mut(from.index()) {
             neighbour.heard = Some(now);
         }
@@ -701,7 +708,7 @@ impl Stats {
             Origin::Port(port) => {
                 self.admitted += 1;
                 if let Some(port) = self.ports.get_mut(port.index()) {
-                    port.packets_in += 1;
+                    port.presence.packets_in += 1;
                 }
             }
             Origin::Own => self.originated += 1,

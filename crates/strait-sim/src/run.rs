@@ -124,8 +124,8 @@ pub fn run_plain(loaded: &Loaded, variant: &str, seed: u64) -> Result<Run, Build
     Ok(collect(loaded, variant, seed, &mut built, Vec::new()))
 }
 
-/// Runs one variant until `until`, and gives what each gateway said of itself on the way: the latest
-/// snapshots, as a running one keeps them. One that is dead by then says nothing.
+/// Runs one variant until `until`, and gives what each gateway said of itself on the way: the
+/// latest snapshots, as a running one keeps them. One that is dead by then says nothing.
 ///
 /// # Errors
 /// Why the scenario can't be built.

@@ -48,7 +48,7 @@ described! {
         /// The configuration's name for it
         name: String = port.stats.name.clone();
         /// Whether it is a host side
-        host_side: bool = port.stats.is_host || port.is_host => gauge("port_host_side");
+        host_side: bool = port.stats.presence.is_host || port.is_host => gauge("port_host_side");
         /// Whether the port can send
         up: bool = port.stats.up => gauge("port_up");
         /// Why it isn't up
@@ -63,9 +63,9 @@ described! {
         /// Time spent sending
         busy_s: f64 = seconds(port.stats.busy_ns) => counter("port_busy").unit("s");
         /// Since anything came by it; null where nothing has
-        heard_s: Option<f64> = port.since_s(port.stats.heard) => gauge("port_heard").unit("s");
+        heard_s: Option<f64> = port.since_s(port.stats.presence.heard) => gauge("port_heard").unit("s");
         /// Packets that came whole
-        packets_in: u64 = port.stats.packets_in => counter("port_packets_in");
+        packets_in: u64 = port.stats.presence.packets_in => counter("port_packets_in");
         /// Frames received
         frames_in: u64 = port.stats.frames_in => counter("port_frames_in");
         /// Octets received
@@ -107,7 +107,7 @@ described! {
         /// Transmissions that its device refused, or gave no notice of
         refused: u64 = 0 => counter("port_refused");
         /// Times the port went down
-        downs: u64 = port.stats.downs => counter("port_downs");
+        downs: u64 = port.stats.presence.downs => counter("port_downs");
         /// What concerns each of several neighbours; absent where there are not several
         #[serde(skip_serializing_if = "Vec::is_empty")]
         neighbours: Vec<Neighbour> = neighbours(port);

@@ -40,7 +40,7 @@ impl TalkSource<'_> {
 }
 
 described! {
-    /// A flow, whatever port it leaves by. Counts begin when it is among those with the most octets.
+    /// A flow, whatever port it leaves by, counted while it is among those with the most octets.
     pub struct TalkRow from flow: &TalkSource<'_> {
         /// Who sends it
         source: String = flow.talker.key.src.to_string();

@@ -192,8 +192,8 @@ const HALVED: Duration = Duration::from_secs(8);
 /// Who was silent for so long gives way to anybody.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// Those with the most octets of late. In a full set a new one wears the lightest out, and takes its
-/// place when nothing is left of it: many small ones don't displace a large one.
+/// Those with the most octets of late. In a full set a new one wears the lightest out, and takes
+/// its place when nothing is left of it: many small ones don't displace a large one.
 #[derive(Clone, Debug)]
 struct Table<K, V>([[Option<Talker<K, V>>; WAYS]; SETS]);
 

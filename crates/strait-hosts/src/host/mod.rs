@@ -355,7 +355,7 @@ impl Host {
         let was = std::mem::replace(&mut self.up, up);
         if let Some(stats) = self.stack.ledger.stats_mut().ports.first_mut() {
             stats.up = up;
-            stats.downs += u64::from(was && !up);
+            stats.presence.downs += u64::from(was && !up);
         }
     }
 

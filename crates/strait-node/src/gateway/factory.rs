@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use strait_core::Node;
 use strait_core::node::{Boot, NodeFactory};
-use strait_core::stats::{ClassStats, PortStats, Stats, Talkers};
+use strait_core::stats::{ClassStats, PortStats, Presence, Stats, Talkers};
 use strait_qos::{Policy, PolicyConfig};
 use strait_wire::hash::hash64;
 
@@ -99,29 +99,6 @@ impl NodeFactory for GatewayFactory {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config_text;
-
-    #[test]
-    fn gateways_whose_policies_say_the_same_have_one() {
-        let mut policies = Policies::default();
-        let mut policy = |preset| {
-            let text = alloc::format!(
-                "name = \"g\"\n[host]\n[policy]\npreset = \"{preset}\"\n\
-                 [[port]]\nname = \"p\"\nkind = \"udp\"\n"
-            );
-            let config = config_text::parse("test", &text).unwrap();
-            GatewayFactory::beside(config, &mut policies)
-                .unwrap()
-                .policy
-        };
-        let [first, second, other] = ["default", "default", "fifo"].map(&mut policy);
-        assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
-    }
-}
-
 /// The counters of a gateway that has counted nothing.
 pub(super) fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
     let port = |name: &str| PortStats {
@@ -129,7 +106,10 @@ pub(super) fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
         ..PortStats::default()
     };
     let side = |name: &str| PortStats {
-        is_host: true,
+        presence: Presence {
+            is_host: true,
+            ..Presence::default()
+        },
         ..port(name)
     };
     let link = |entry: &PortConfig| PortStats {
@@ -154,5 +134,28 @@ pub(super) fn stats(config: &NodeConfig, policy: &Policy) -> Stats {
             .chain(config.host.further.iter().map(|it| side(it.name())))
             .collect(),
         ..Stats::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config_text;
+
+    #[test]
+    fn gateways_whose_policies_say_the_same_have_one() {
+        let mut policies = Policies::default();
+        let mut policy = |preset| {
+            let text = alloc::format!(
+                "name = \"g\"\n[host]\n[policy]\npreset = \"{preset}\"\n\
+                 [[port]]\nname = \"p\"\nkind = \"udp\"\n"
+            );
+            let config = config_text::parse("test", &text).unwrap();
+            GatewayFactory::beside(config, &mut policies)
+                .unwrap()
+                .policy
+        };
+        let [first, second, other] = ["default", "default", "fifo"].map(&mut policy);
+        assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
     }
 }

@@ -524,7 +524,7 @@ impl Gateway {
             }
             PortEvent::Down(_) => {
                 stats.up = false;
-                stats.downs += 1;
+                stats.presence.downs += 1;
                 port.set_down(now, &mut self.ledger);
                 self.forget_beyond(id, NeighbourId::ALL);
             }

@@ -44,7 +44,7 @@ fn unplugging_one_neighbour_of_a_port_leaves_the_others_theirs() {
     let up: Vec<bool> = seen.iter().map(|it| it.1).collect();
     // At 20 s the fault has struck, at 25 s the port is up again.
     assert_eq!(up, [true, false, true, true, true]);
-    assert_eq!(world.lives(hub).0[0].ports[1].downs, 1);
+    assert_eq!(world.lives(hub).0[0].ports[1].presence.downs, 1);
 }
 
 /// The scenario of two rates with some changes.

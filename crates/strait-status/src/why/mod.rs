@@ -1,7 +1,8 @@
 //! Why it is slow: what a node's snapshots tell of causes, in words that an operator uses.
 //!
 //! Rules are about quantities: shares of what passed, waits against what a line's rate explains,
-//! who asks for how much. A line that is full is no fault; who waits although he asks for little is.
+//! who asks for how much. A line that is full is no fault; that somebody who asks for little waits
+//! is one.
 
 mod change;
 mod history;

@@ -67,7 +67,7 @@ fn links<'s, 'a>(one: &'s Span<'a>, other: &'s Span<'a>) -> Option<(&'s Link<'a>
     }
 }
 
-/// A way by which nothing comes of what is sent, of late: what was before a break says nothing of it.
+/// A way by which nothing comes of what is sent of late.
 fn dead(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     let late = |it: &[Snapshot]| it.len().saturating_sub(LATE);
     let sender = Span::new(&sent[late(sent)..])?;

@@ -14,7 +14,8 @@ use strait_status::why::{History, why};
 
 use crate::exit::BadInput;
 
-/// Ask a running gateway how it is: why it is slow, if it is, its ports, its classes, and where the time went.
+/// Ask a running gateway how it is: why it is slow, if it is, its ports, its classes, and where the
+/// time went.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait status\n  strait status /run/strait/a.sock --watch 2\n  \

@@ -211,7 +211,7 @@ impl HfClient {
         if turned {
             let stats = queue.stats(ledger);
             stats.up = up;
-            stats.downs += u64::from(!up);
+            stats.presence.downs += u64::from(!up);
             stats.tx_rate = up.then_some(rate);
             queue.state = up.then_some(PortState {
                 tx_rate: rate,

@@ -110,7 +110,7 @@ impl Outside for Host {
             .map(|lab| (lab, Scenario::BASE.into(), true));
         let sent = all_labs(brief.collect(), together, &|outcome| {
             self.done();
-            sent(outcome)
+            sent(&outcome)
         });
         or_said(study, sent)
     }
@@ -267,9 +267,9 @@ fn once((loaded, variant, brief): &Job, stop: &Stop) -> anyhow::Result<Outcome> 
     Ok(ended?)
 }
 
-fn sent(outcome: Outcome) -> Sent {
+fn sent(outcome: &Outcome) -> Sent {
     let time_s = outcome.metrics.get("file.time_s").copied();
-    let counts = ["frames", "octets"].map(|what| (what, counted(&outcome, what)));
+    let counts = ["frames", "octets"].map(|what| (what, counted(outcome, what)));
     Sent {
         time_s: time_s.unwrap_or(f64::INFINITY),
         congestion: String::new(),
