@@ -1,8 +1,8 @@
 //! The status socket: how an operator asks a running gateway how it is.
 //!
 //! A client sends one line, `status text`, `json`, `names`, `mail` or `past`, and reads the answer
-//! to the end. With `status stream SECONDS` it gets a line of JSON at once and after each such period,
-//! until it hangs up; one that doesn't read is cut.
+//! to the end. With `status stream SECONDS` it gets a line of JSON at once and after each such
+//! period, until it hangs up; one that doesn't read is cut.
 
 pub mod metrics;
 pub mod server;

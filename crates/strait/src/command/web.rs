@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use strait_live::gateway::{STATUS_FOLDER, status_sockets};
-use strait_web::{Clock, Options, Recording, page};
+use strait_status::Snapshot;
+use strait_status::why::{History, STEP_S, why};
+use strait_web::{Clock, Judge, Options, Recording, page};
 
 use crate::exit::BadInput;
 
@@ -57,14 +59,47 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         listen: args.listen,
         names: args.name,
+        judge: judge(nodes.len()),
         sockets: nodes,
         save: args.save,
-        judge: Box::new(|_, _| Vec::new()),
     };
     let up = |address: &str| crate::output::print(&format!("{address}\n"));
     let doing = || format!("serve at {} (--listen says where)", args.listen);
     strait_web::serve(options, up).with_context(doing)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is said of a node, by its snapshots of the last half minute.
+#[derive(Default)]
+struct Judged {
+    past: History,
+    /// When it was judged last, by its own clock.
+    at_s: Option<f64>,
+    line: String,
+}
+
+impl Judged {
+    fn hear(&mut self, now: &Snapshot) -> String {
+        if self.at_s.is_some_and(|at_s| now.uptime_s < at_s) {
+            *self = Self::default();
+        }
+        if self.at_s.is_none_or(|at_s| now.uptime_s - at_s >= STEP_S) {
+            self.line = why(&self.past.until(now)).line();
+            self.past.note(now.clone());
+            self.at_s = Some(now.uptime_s);
+        }
+        self.line.clone()
+    }
+}
+
+/// Says of each node why it is slow.
+fn judge(nodes: usize) -> Judge {
+    let mut judged: Vec<Judged> = (0..nodes).map(|_| Judged::default()).collect();
+    Box::new(move |n, heard| {
+        let now = heard.get(n).and_then(Option::as_ref);
+        let lines = now.zip(judged.get_mut(n));
+        lines.map(|(now, it)| it.hear(now)).into_iter().collect()
+    })
 }
 
 fn save(files: &[PathBuf], path: &Path) -> anyhow::Result<ExitCode> {
