@@ -301,7 +301,7 @@ pub struct HopStats {
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub struct PortStats {
-    /// Frames (or chunks of octets) received.
+    /// Frames received.
     pub frames_in: u64,
     /// Octets received.
     pub octets_in: u64,
@@ -361,6 +361,8 @@ pub struct PortStats {
 pub struct Presence {
     /// Packets that came whole.
     pub packets_in: u64,
+    /// Times that octets of a line came, whatever frames are in them.
+    pub chunks_in: u64,
     /// When anything came last.
     pub heard: Option<Instant>,
     /// Times the port went down.

@@ -293,7 +293,7 @@ fn wrong_keys_and_values_have_lines() {
     assert_eq!(
         error("\"kill\"", "\"kil\""),
         "lab/x.toml:34: `kind` in [[fault]]: unknown word `kil`; did you mean `kill`? \
-         (valid words: `kill`, `unplug`)"
+         (valid words: `kill`, `unplug`, `clock`)"
     );
     assert_eq!(
         error("in = [\"lab\"]", "in = [\"labs\"]"),

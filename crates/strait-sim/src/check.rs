@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use strait_channel::{ChannelStats, LinkConfig, Side};
 use strait_core::delay::DelayParts;
-use strait_core::stats::Stats;
+use strait_core::stats::{PortStats, Stats};
 use strait_core::time::nanos;
 use strait_core::units::Share;
 use strait_core::{DropCause, Duration, Fate, FateRecord, Instant, NeighbourId, PortId};
@@ -42,6 +42,14 @@ struct Way {
     clean: bool,
     /// Packets stay with their sender until they have come.
     repeats: bool,
+}
+
+/// How often something came by a port: on an octet stream, a medium's frame is a chunk of octets.
+fn came(port: &PortStats) -> u64 {
+    match port.presence.chunks_in {
+        0 => port.frames_in,
+        chunks => chunks,
+    }
 }
 
 fn some(share: Option<Share>) -> bool {
@@ -299,7 +307,7 @@ impl Book<'_> {
         for node in (0..self.names.len()).map(NodeIndex) {
             let (lives, _) = self.world.lives(node);
             let ports = lives.iter().flat_map(|stats| &stats.ports);
-            taken += ports.map(|port| port.frames_in).sum::<u64>();
+            taken += ports.map(came).sum::<u64>();
         }
         let under_way = self.world.in_flight() as u64;
         if sent != lost + taken + under_way {
@@ -505,8 +513,7 @@ impl Book<'_> {
             if !self.unbroken() {
                 continue;
             }
-            let faults =
-                |port: &strait_core::stats::PortStats| port.damaged + port.invalid + port.strangers;
+            let faults = |port: &PortStats| port.damaged + port.invalid + port.strangers;
             let faults: u64 = stats.ports.iter().map(faults).sum();
             if faults + stats.malformed > 0 {
                 let name = self.name(node);

@@ -114,6 +114,8 @@ fn a_gateway_carries_pings_says_how_it_is_and_its_journal_repeats_it() {
     assert_eq!(packets, 8, "four requests out, four replies in");
 
     a.end("-TERM");
+    // Each second a journal is written out: so much has a killed gateway's.
+    thread::sleep(Duration::from_millis(1500));
     b.end("-KILL");
     line.end("-TERM");
     for name in ["a.journal", "b.journal"] {

@@ -235,6 +235,7 @@ fn a_simulated_node_says_of_itself_what_a_live_one_does() {
         // By kind, and only what occurred.
         snapshot.packets.dropped.clear();
         (snapshot.local, snapshot.flows) = (Local::default(), Vec::new());
+        (snapshot.talkers, snapshot.hosts) = (Vec::new(), Vec::new());
         // Said with the first input.
         snapshot.led = None;
         for class in &mut snapshot.classes {

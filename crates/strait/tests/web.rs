@@ -88,7 +88,7 @@ fn a_browser_shows_a_gateway_pair() {
     }
     let _line = Running::start(emulate.stdout(Stdio::null()));
     let gateway = |name: &str| {
-        let node = root.join(format!("scenarios/nodes/adapter-9600-{name}.toml"));
+        let node = root.join(format!("scenarios/nodes/serial-9600-{name}.toml"));
         let device = format!("line={}", file(&format!("{name}.line")).display());
         let mut command = Command::new("unshare");
         command.args(["--net", STRAIT, "run"]).arg(node);

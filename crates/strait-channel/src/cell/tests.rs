@@ -239,10 +239,11 @@ fn a_long_frame_is_asked_for_where_the_file_says_so() {
 #[test]
 fn stations_that_do_not_hear_each_other_meet_between() {
     let fill = |from: usize| (from != 1).then_some(1);
-    let share = |sense: Option<f64>, rts: Option<u64>| {
+    let share = |rate: u64, sense: Option<f64>, rts: Option<u64>| {
         let config = change(config(&[0.0, 200.0, 400.0]), |it| {
             (it.sense, it.rts) = (sense, rts.map(Octets));
         });
+        let config = config.with(|it| it.rate = Some(BitRate(rate)));
         let mut bench = Bench::new(&config, 3);
         bench.run(Instant::from_secs(20), 1000, &fill);
         let collisions: u64 = bench
@@ -254,12 +255,14 @@ fn stations_that_do_not_hear_each_other_meet_between() {
             .sum();
         (bench.heard.len(), collisions)
     };
-    let (hidden, lost) = share(None, None);
-    let (heard, few) = share(Some(450.0), None);
+    let (hidden, lost) = share(11_000_000, None, None);
+    let (heard, few) = share(11_000_000, Some(450.0), None);
     assert!(lost > 100 && few == 0, "{lost} {few}");
     assert!(hidden < heard * 3 / 4, "{hidden} {heard}");
-    // Where they ask before, the one between tells the other: only questions meet, which are short.
-    let (asked, few) = share(None, Some(0));
+    // Where they ask before, the one between tells the other: only questions meet. That pays where
+    // frames are long.
+    let (hidden, lost) = share(1_000_000, None, None);
+    let (asked, few) = share(1_000_000, None, Some(0));
     assert!(few * 3 < lost, "{few} {lost}");
     assert!(asked > hidden, "{asked} {hidden}");
 }

@@ -110,7 +110,7 @@ fn a_full_line_whose_calls_are_well_is_well() {
     let why = why(&history);
     assert_eq!(why.findings, [], "{}", why.sentence);
     let has = |words: &str| assert!(why.sentence.contains(words), "{}", why.sentence);
-    has("All is well: the line line is 97 % used");
+    has("All is well: port line is 97 % used");
     has("1 call waits 40 ms at most");
     has("longest wait: a transfer (TCP 40000 > 9000) from 10.1.0.2, 12 s behind its own");
     // One snapshot tells of the whole time.
@@ -124,7 +124,7 @@ fn who_asks_for_little_and_waits_names_who_is_before_it() {
     let why = why(&full);
     assert_eq!(why.findings[0].cause, Cause::ClassFull);
     let said = "Web from 10.1.0.2 waits 12 s behind a transfer (TCP 40000 > 9000) from 10.1.0.2 in class \
-                data, which takes 93 % of what the line carries; the line line is 97 % used.";
+                data, which takes 93 % of what the line carries; port line is 97 % used.";
     assert_eq!(why.sentence, said);
     let starved = history(|it, at| {
         let mut file = file(at);

@@ -95,7 +95,7 @@ pub(super) fn used(link: &Link<'_>) -> String {
         String::new()
     };
     format!(
-        "the line {} is {} used{repeats}",
+        "port {} is {} used{repeats}",
         link.port.name,
         percent(link.busy)
     )

@@ -393,6 +393,7 @@ impl Link for Octets {
         self.count_repairs(queue, ledger);
         let came = self.receiver.urgent();
         let stats = queue.stats(ledger);
+        stats.presence.chunks_in += 1;
         stats.urgent.frames_in = came.frames;
         stats.urgent.damaged = came.damaged;
         stats.urgent.resumed = came.resumed;
