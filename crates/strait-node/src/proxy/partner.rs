@@ -43,7 +43,7 @@ const DATAGRAM_SLOW: Duration = Duration::from_millis(2200);
 const DATAGRAM_OCTETS_MIN: u64 = 256;
 /// The same on slow lines, of a stream that is alone: nobody waits yet, and headers of shorter ones
 /// would make it slower than TCP's own segments are.
-const DATAGRAM_OCTETS_ALONE: usize = 1024;
+const DATAGRAM_OCTETS_ALONE: usize = 768;
 /// Line time that may come of a stream before any of it is taken: round trips of a far satellite.
 const WINDOW: Duration = Duration::from_secs(4);
 /// The same where the link repeats by itself: others come on while one is repeated for long.

@@ -610,10 +610,19 @@ fn a_stream_that_is_alone_on_a_slow_line_has_longer_datagrams() {
     proxy.set_link(now, 0, Some(slow));
     proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), None);
     let alone = proxy.poll(now, 0, 10, class(0)).unwrap();
-    assert!((900..=1024 - 28).contains(&alone.len()), "{}", alone.len());
+    assert!((700..=768 - 28).contains(&alone.len()), "{}", alone.len());
     proxy.hear_stream(now, other, StreamEvent::Data(&[2; 6000]), None);
     let both = proxy.poll(now, 0, 10, class(0)).unwrap();
     assert!(both.len() <= 256 - 28, "{}", both.len());
+}
+
+#[test]
+fn turns_of_a_slow_radio_have_more_than_half_a_minute() {
+    let queued = |bit_s| LinkView { bit_s, ..LINK }.queued_turn();
+    // A minute, as long as that is 8 kB at most.
+    assert_eq!([75, 300, 1066].map(queued), [562, 2250, 7995]);
+    assert_eq!([1067, 2000].map(queued), [7999, 8000]);
+    assert_eq!([2400, 9600].map(queued), [9000, 36_000]);
 }
 
 #[test]
