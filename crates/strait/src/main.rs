@@ -17,6 +17,7 @@ use crate::command::Command;
 #[derive(Debug, Parser)]
 #[command(
     name = "strait",
+    bin_name = "strait",
     version,
     max_term_width = 100,
     after_help = "Examples:\n  strait demo                          what it does, on one narrow line\n  \
