@@ -18,6 +18,7 @@ mod node;
 mod port;
 mod prometheus;
 mod service;
+mod span;
 mod talker;
 #[cfg(test)]
 mod tests;

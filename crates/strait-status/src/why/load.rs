@@ -5,10 +5,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::change::{Flow, Link, Span, grown, grown_by, share};
 use super::words::{count, flow as flow_words, percent, rate, sentence, time, used};
 use super::{Cause, DENIED, Finding, LOAD};
 use crate::HostRow;
+use crate::span::{Flow, Link, Span, grown, grown_by, share};
 
 /// Of its fair share of the line, what a flow asks for that isn't the reason of its own wait.
 const LITTLE: f64 = 0.5;

@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::change::{Flow, Link, Span, grown, share};
 use super::words::{count, percent, rate, time};
 use super::{BAD, Cause, DENIED, Finding, GONE};
+use crate::span::{Flow, Link, Span, grown, share};
 
 /// Frames or packets that a share is made of, at least: fewer are chance.
 const ENOUGH: f64 = 5.0;

@@ -4,7 +4,6 @@
 //! who asks for how much. A line that is full is no fault; that somebody who asks for little waits
 //! is one.
 
-mod change;
 mod history;
 mod load;
 mod medium;
@@ -22,7 +21,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::Snapshot;
-use change::Span;
+use crate::span::Span;
 
 pub use history::{History, SPAN_S, STEP_S};
 pub use pairs::together;

@@ -3,10 +3,10 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::change::{Link, Span, share};
 use super::words::{count, percent};
 use super::{BAD, Cause, Finding, GONE, Why, why};
 use crate::Snapshot;
+use crate::span::{Link, Span, share};
 
 /// Snapshots that are compared.
 const LATE: usize = 4;

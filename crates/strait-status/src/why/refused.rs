@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::change::{Flow, Span, grown_by, share};
 use super::words::{count, flow as flow_words, percent, sentence, time};
 use super::{Cause, DENIED, Finding, LOAD};
+use crate::span::{Flow, Span, grown_by, share};
 
 /// Packets of a flow for one cause, at least: fewer are a program that tries.
 const ENOUGH: f64 = 3.0;
@@ -141,7 +141,7 @@ pub(super) fn look(span: &Span<'_>, findings: &mut Vec<Finding>) {
 
 /// An Ethernet on which an address changes its station again and again.
 fn moved(span: &Span<'_>, findings: &mut Vec<Finding>) {
-    let moved = super::change::grown(span.last.local.moved, span.first.local.moved);
+    let moved = crate::span::grown(span.last.local.moved, span.first.local.moved);
     if moved >= 3.0 {
         let text = format!(
             "An address on the local network changed its station {} in {}: two hosts have the same.",

@@ -3,9 +3,9 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::change::{Span, grown, grown_by, share};
 use super::words::{count, percent, time};
 use super::{BAD, Cause, DENIED, Finding};
+use crate::span::{Span, grown, grown_by, share};
 use crate::{Dns, Mail};
 
 /// By how much a clock may be corrected without anybody noticing.

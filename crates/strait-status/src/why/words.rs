@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::change::{ESP, Flow, ICMP, ICMPV6, Link, Span, TCP, UDP, share};
+use crate::span::{ESP, Flow, ICMP, ICMPV6, Link, Span, TCP, UDP, share};
 
 /// A time.
 pub(super) fn time(s: f64) -> String {
@@ -156,5 +156,5 @@ pub(super) fn healthy(span: &Span<'_>) -> String {
 
 fn grown_packets(span: &Span<'_>) -> u64 {
     let of = |it: &crate::Snapshot| it.packets.admitted + it.packets.originated;
-    super::change::grown(of(span.last), of(&span.first)) as u64
+    crate::span::grown(of(span.last), of(&span.first)) as u64
 }

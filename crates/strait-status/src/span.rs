@@ -9,19 +9,19 @@ use strait_core::delay::DelayPart;
 use crate::{Port, Snapshot, TalkRow};
 
 /// Snapshots of one incarnation, and what passed between the first and the last.
-pub(super) struct Span<'a> {
-    pub(super) first: Snapshot,
-    pub(super) last: &'a Snapshot,
+pub(crate) struct Span<'a> {
+    pub(crate) first: Snapshot,
+    pub(crate) last: &'a Snapshot,
     /// All of them, the last included.
-    pub(super) steps: &'a [Snapshot],
-    pub(super) s: f64,
-    pub(super) flows: Vec<Flow<'a>>,
+    pub(crate) steps: &'a [Snapshot],
+    pub(crate) s: f64,
+    pub(crate) flows: Vec<Flow<'a>>,
     /// Link ports.
-    pub(super) links: Vec<Link<'a>>,
+    pub(crate) links: Vec<Link<'a>>,
 }
 
 /// A counter's growth. One that is smaller than before began anew.
-pub(super) const fn grown(now: u64, was: u64) -> f64 {
+pub(crate) const fn grown(now: u64, was: u64) -> f64 {
     if now >= was {
         (now - was) as f64
     } else {
@@ -30,7 +30,7 @@ pub(super) const fn grown(now: u64, was: u64) -> f64 {
 }
 
 /// What of `part` is in `whole`.
-pub(super) fn share(part: f64, whole: f64) -> f64 {
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         (part / whole).clamp(0.0, 1.0)
     } else {
@@ -41,7 +41,7 @@ pub(super) fn share(part: f64, whole: f64) -> f64 {
 type Counts = BTreeMap<String, u64>;
 
 /// The growth of each kind.
-pub(super) fn grown_by<'a>(now: &'a Counts, was: Option<&Counts>) -> BTreeMap<&'a str, f64> {
+pub(crate) fn grown_by<'a>(now: &'a Counts, was: Option<&Counts>) -> BTreeMap<&'a str, f64> {
     let before = |kind: &String| was.and_then(|it| it.get(kind)).copied().unwrap_or(0);
     let all = now
         .iter()
@@ -51,7 +51,7 @@ pub(super) fn grown_by<'a>(now: &'a Counts, was: Option<&Counts>) -> BTreeMap<&'
 
 impl<'a> Span<'a> {
     /// Of the last snapshot's incarnation.
-    pub(super) fn new(history: &'a [Snapshot]) -> Option<Self> {
+    pub(crate) fn new(history: &'a [Snapshot]) -> Option<Self> {
         let last = history.last()?;
         let mut begin = history.len() - 1;
         while begin > 0 && history[begin - 1].uptime_s < history[begin].uptime_s {
@@ -84,7 +84,7 @@ impl<'a> Span<'a> {
     }
 
     /// Flows that leave by a link, or are to where there is one only.
-    pub(super) fn flows_of<'s>(&'s self, link: &'s Link<'a>) -> impl Iterator<Item = &'s Flow<'a>> {
+    pub(crate) fn flows_of<'s>(&'s self, link: &'s Link<'a>) -> impl Iterator<Item = &'s Flow<'a>> {
         let lone = self.links.len() == 1;
         let is_its = move |flow: &&Flow<'_>| {
             let port = &flow.row.port;
@@ -94,7 +94,7 @@ impl<'a> Span<'a> {
     }
 
     /// The flow of the way back.
-    pub(super) fn back(&self, flow: &Flow<'_>) -> Option<&Flow<'a>> {
+    pub(crate) fn back(&self, flow: &Flow<'_>) -> Option<&Flow<'a>> {
         let turned = flow.row.ports.map(|(from, to)| (to, from));
         self.flows.iter().find(|it| {
             it.row.source == flow.row.destination
@@ -106,17 +106,17 @@ impl<'a> Span<'a> {
 }
 
 /// A flow, and what of it passed.
-pub(super) struct Flow<'a> {
-    pub(super) row: &'a TalkRow,
-    pub(super) packets_in: f64,
-    pub(super) octets_in: f64,
-    pub(super) packets_out: f64,
-    pub(super) octets_out: f64,
-    pub(super) dropped: BTreeMap<&'a str, f64>,
+pub(crate) struct Flow<'a> {
+    pub(crate) row: &'a TalkRow,
+    pub(crate) packets_in: f64,
+    pub(crate) octets_in: f64,
+    pub(crate) packets_out: f64,
+    pub(crate) octets_out: f64,
+    pub(crate) dropped: BTreeMap<&'a str, f64>,
     /// Mean time that packets which left had waited, without the time on the line.
-    pub(super) wait_s: f64,
+    pub(crate) wait_s: f64,
     /// Of this, what they waited for the right to send.
-    pub(super) turn_s: f64,
+    pub(crate) turn_s: f64,
 }
 
 impl<'a> Flow<'a> {
@@ -162,12 +162,12 @@ impl<'a> Flow<'a> {
         }
     }
 
-    pub(super) fn dropped_by(&self, cause: &str) -> f64 {
+    pub(crate) fn dropped_by(&self, cause: &str) -> f64 {
         self.dropped.get(cause).copied().unwrap_or(0.0)
     }
 
     /// Packets that there was no room for, or no time.
-    pub(super) fn crowded_out(&self) -> f64 {
+    pub(crate) fn crowded_out(&self) -> f64 {
         let causes = [
             "aged",
             "queue-octets",
@@ -179,17 +179,17 @@ impl<'a> Flow<'a> {
         causes.iter().map(|cause| self.dropped_by(cause)).sum()
     }
 
-    pub(super) const fn is_tcp(&self) -> bool {
+    pub(crate) const fn is_tcp(&self) -> bool {
         self.row.protocol == TCP
     }
 
     /// Whether whoever sends it hopes for an answer.
-    pub(super) const fn asks(&self) -> bool {
+    pub(crate) const fn asks(&self) -> bool {
         matches!(self.row.protocol, TCP | ICMP | ICMPV6)
     }
 
     /// Small packets of nearly one size at a steady pace, as calls have them.
-    pub(super) fn is_call(&self, s: f64) -> bool {
+    pub(crate) fn is_call(&self, s: f64) -> bool {
         let row = self.row;
         let is_its = matches!(row.protocol, UDP | ESP);
         let steady = row.octets_most - row.octets_least <= (row.octets_most / 4).max(16);
@@ -198,7 +198,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Whether it is for one host that may be elsewhere: no network's own talk.
-    pub(super) fn is_for_one(&self) -> bool {
+    pub(crate) fn is_for_one(&self) -> bool {
         use core::net::IpAddr;
         match self.row.destination.parse() {
             Ok(IpAddr::V4(to)) => !to.is_multicast() && !to.is_broadcast() && !to.is_link_local(),
@@ -208,26 +208,26 @@ impl<'a> Flow<'a> {
     }
 }
 
-pub(super) const ICMP: u8 = 1;
-pub(super) const TCP: u8 = 6;
-pub(super) const UDP: u8 = 17;
-pub(super) const ESP: u8 = 50;
-pub(super) const ICMPV6: u8 = 58;
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+pub(crate) const ESP: u8 = 50;
+pub(crate) const ICMPV6: u8 = 58;
 
 /// A link port, and what passed by it.
-pub(super) struct Link<'a> {
-    pub(super) port: &'a Port,
-    pub(super) was: Option<Port>,
-    pub(super) frames_out: f64,
-    pub(super) octets_out: f64,
-    pub(super) packets_in: f64,
+pub(crate) struct Link<'a> {
+    pub(crate) port: &'a Port,
+    pub(crate) was: Option<Port>,
+    pub(crate) frames_out: f64,
+    pub(crate) octets_out: f64,
+    pub(crate) packets_in: f64,
     /// Share of the time in which it sent.
-    pub(super) busy: f64,
+    pub(crate) busy: f64,
     /// Frames that came and couldn't be used.
-    pub(super) bad_in: f64,
+    pub(crate) bad_in: f64,
     /// Of what it sent, the share that was sent again.
-    pub(super) repeats: f64,
-    pub(super) repeated: f64,
+    pub(crate) repeats: f64,
+    pub(crate) repeated: f64,
 }
 
 impl<'a> Link<'a> {
@@ -262,12 +262,12 @@ impl<'a> Link<'a> {
     }
 
     /// A counter's growth.
-    pub(super) fn grown(&self, field: fn(&Port) -> u64) -> f64 {
+    pub(crate) fn grown(&self, field: fn(&Port) -> u64) -> f64 {
         grown(field(self.port), self.was.as_ref().map_or(0, field))
     }
 
     /// How long a packet of 1500 octets holds the line.
-    pub(super) fn packet_s(&self) -> f64 {
+    pub(crate) fn packet_s(&self) -> f64 {
         self.port
             .rate_bit_s
             .map_or(0.0, |rate| 12_000.0 / rate.max(1) as f64)
@@ -276,7 +276,7 @@ impl<'a> Link<'a> {
 
 impl Port {
     /// Frames and packets that came and couldn't be used.
-    pub(super) fn bad_in(&self) -> u64 {
+    pub(crate) fn bad_in(&self) -> u64 {
         let urgent = self.urgent.as_ref().map_or(0, |it| it.damaged);
         self.damaged + self.invalid + self.incomplete + self.undecompressed + urgent
     }
