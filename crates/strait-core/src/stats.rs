@@ -18,6 +18,7 @@ use crate::time::{Duration, Instant, nanos};
 use crate::tls::TlsFault;
 
 mod dns;
+mod far;
 mod hf;
 mod mail;
 mod olsr;
@@ -25,6 +26,7 @@ mod proxy;
 mod talkers;
 
 pub use self::dns::{DnsStats, FreshStats, OwnAnswerStats, ResolverStats};
+pub use self::far::{Brief, BriefClass, BriefEnds, BriefFlow, FarStats};
 pub use self::hf::{
     AccessStats, ClientStats, HfClientStats, HfCounts, HfLink, HfPeer, HfRate, HfStats, PRIORITIES,
 };
@@ -574,6 +576,8 @@ pub struct Stats {
     pub mail: Option<MailStats>,
     /// Its routers of a mobile network, both families together.
     pub olsr: Option<OlsrStats>,
+    /// Gateways at far ends, and what they say of themselves.
+    pub far: Vec<FarStats>,
     /// What its host reaches by it, if its node file says anything of that.
     pub led: Option<LedStats>,
     /// Who sends, where the node is a gateway.

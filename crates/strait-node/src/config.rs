@@ -28,6 +28,7 @@ mod compression;
 mod dictionary;
 mod dns;
 mod echo;
+mod far;
 mod framing;
 mod hf;
 mod hf_access;
@@ -51,6 +52,7 @@ pub use self::compression::{
 pub use self::dictionary::OwnDictionary;
 pub use self::dns::{DnsConfig, DnsPartnerConfig, DnsRuleConfig};
 pub use self::echo::{EchoConfig, EchoRefusal};
+pub use self::far::FarConfig;
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, HfStrangers, ProbeConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};
 pub use self::hf_client::HfClientConfig;
@@ -114,6 +116,9 @@ pub struct NodeConfig {
     /// A router of a mobile network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub olsr: Option<OlsrConfig>,
+    /// Reports between gateways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far: Option<FarConfig>,
     /// What streams of services are secured by, by the names that services have for it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tls: BTreeMap<String, TlsConfig>,
@@ -414,6 +419,9 @@ impl NodeConfig {
         }
         if let Some(olsr) = &self.olsr {
             olsr.validate(self)?;
+        }
+        if let Some(far) = &self.far {
+            far.validate(self)?;
         }
         if self.ports.len() > Self::PORTS_MAX {
             return Err(invalid(

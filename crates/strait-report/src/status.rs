@@ -139,10 +139,38 @@ pub fn status_text(status: &Snapshot, why: &Why) -> String {
     append(&mut text, "", &counter_table("mail", &["mail by"], mail));
     let olsr = status.olsr.iter().map(|olsr| (vec!["OLSR".into()], olsr));
     append(&mut text, "", &counter_table("olsr", &["routes by"], olsr));
+    append_far(&mut text, status);
     let led = status.led.iter().map(|led| (vec!["routes".into()], led));
     append(&mut text, "", &counter_table("led", &["the host's"], led));
     append(&mut text, "", &local_table(&status.local));
     text + "\n" + &late(&status.timers) + &ends(&status.packets)
+}
+
+/// What gateways at far ends said of themselves, for a screen.
+pub fn far_text(status: &Snapshot) -> String {
+    if status.far.is_empty() {
+        return "No far end is to report: the node file has no [far].\n".into();
+    }
+    let mut text = String::new();
+    append_far(&mut text, status);
+    text.trim_start().into()
+}
+
+/// What gateways at far ends say of themselves.
+fn append_far(text: &mut String, status: &Snapshot) {
+    let far = || status.far.iter();
+    let named = far().map(|it| (vec![it.name.as_str().into()], it));
+    append(text, "", &counter_table("far", &["far end"], named));
+    let classes = far().flat_map(|far| {
+        let each = far.classes.iter();
+        each.map(|it| (vec![far.name.as_str().into()], it))
+    });
+    append(text, "", &counter_table("far-classes", &["at"], classes));
+    let flows = far().flat_map(|far| {
+        let each = far.flows.iter();
+        each.map(|it| (vec![far.name.as_str().into()], it))
+    });
+    append(text, "", &counter_table("far-flows", &["at"], flows));
 }
 
 /// What a message switch has, for a screen.

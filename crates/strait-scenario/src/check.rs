@@ -20,7 +20,8 @@ use crate::mail::post;
 use crate::sweep::Axis;
 use crate::topology::Topology;
 use crate::{
-    DNS_METRICS, FaultKind, Link, LinkEnd, Loaded, LoadedNode, OLSR_METRICS, Scenario, Variant,
+    DNS_METRICS, FAR_METRICS, FaultKind, Link, LinkEnd, Loaded, LoadedNode, OLSR_METRICS, Scenario,
+    Variant,
 };
 
 type Checked = Result<(), ConfigError>;
@@ -736,9 +737,11 @@ fn metrics(loaded: &Loaded) -> Vec<String> {
         let kept = ["chatter", "answered", "repeated"].into_iter();
         let dns = DNS_METRICS.into_iter();
         let olsr = OLSR_METRICS.into_iter();
+        let far = FAR_METRICS.into_iter();
         let words = kept
             .chain(dns.filter(|_| node.config.dns().is_some()))
-            .chain(olsr.filter(|_| node.config.olsr.is_some()));
+            .chain(olsr.filter(|_| node.config.olsr.is_some()))
+            .chain(far.filter(|_| node.config.far.is_some()));
         words.map(move |metric| format!("{name}.{metric}"))
     });
     let of_parts = of_links.chain(of_ports).chain(of_nodes);

@@ -369,10 +369,14 @@ const DNS_METRICS: [&str; 6] = [
 /// What is told of a gateway's router of a mobile network.
 const OLSR_METRICS: [&str; 4] = ["olsr_sent", "olsr_heard", "olsr_octets", "olsr_changes"];
 
+/// What is told of what a gateway knows of those at far ends: reports that came, the oldest that
+/// this has been, octets of its own.
+const FAR_METRICS: [&str; 3] = ["far_reports", "far_age_s", "far_octets_out"];
+
 /// What a gateway kept off its links, the names that its DNS proxy asked a partner for and looked
 /// up for one, and octets that it sent, as metrics `NODE.WORD`: those that a scenario asks for, and
 /// of the words without a port also what isn't zero. A word is `chatter`, `answered`, `repeated`,
-/// `DNS_METRICS`, `OLSR_METRICS` or `PORT.octets_out`.
+/// `DNS_METRICS`, `OLSR_METRICS`, `FAR_METRICS` or `PORT.octets_out`.
 pub fn local_metrics<'a>(
     scenario: &'a Scenario,
     node: &'a Snapshot,
@@ -402,18 +406,26 @@ pub fn local_metrics<'a>(
         ];
         OLSR_METRICS.into_iter().zip(counts)
     });
-    let asked = asked.chain(olsr);
-    let asked = asked.map(|(word, count)| (word.to_owned(), count));
+    let counts = asked.chain(olsr).map(|(word, count)| (word, count as f64));
+    let far = node.far.iter().flat_map(|far| {
+        let told = [far.reports_in as f64, far.age_max_s, far.octets_out as f64];
+        FAR_METRICS.into_iter().zip(told)
+    });
+    let counts = counts
+        .chain(far)
+        .map(|(word, count)| (word.to_owned(), count));
     let ports = node.ports.iter();
     let octets = ports.map(|port| (format!("{}.octets_out", port.name), port.octets_out));
     octets
         .chain(kept)
-        .chain(asked)
+        .map(|(word, count)| (word, count as f64))
+        .chain(counts)
         .filter_map(move |(word, count)| {
             let name = format!("{}.{word}", node.node);
             let mut expected = scenario.expectations.iter();
-            let wanted = (count > 0 && !word.contains('.')) || expected.any(|it| it.metric == name);
-            wanted.then_some((name, count as f64))
+            let wanted =
+                (count > 0.0 && !word.contains('.')) || expected.any(|it| it.metric == name);
+            wanted.then_some((name, count))
         })
 }
 

@@ -9,7 +9,9 @@
 
 extern crate alloc;
 
+pub mod brief;
 mod describe;
+mod far;
 mod flow;
 mod hf;
 mod mail;
@@ -33,6 +35,7 @@ use strait_core::stats::Stats;
 use strait_core::time::Instant;
 
 pub use describe::{Counter, Described, Kind, Measure, Number, Shape, Value};
+pub use far::{Far, FarClass, FarFlow};
 pub use flow::FlowRow;
 pub use hf::{Access, Clients, Link, Rate, Station};
 pub use mail::{MailQueue, MailRow};
@@ -91,6 +94,9 @@ pub struct Snapshot {
     /// Its router of a mobile network; absent where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub olsr: Option<Olsr>,
+    /// Gateways at far ends, as they say; absent where none is to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub far: Vec<Far>,
     /// What its host reaches by it; absent where its node file says nothing of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub led: Option<Led>,
@@ -136,6 +142,7 @@ impl Snapshot {
             dns: stats.dns.as_ref().map(Dns::new),
             mail: stats.mail.as_ref().map(Mail::new),
             olsr: stats.olsr.as_ref().map(Olsr::new),
+            far: stats.far.iter().map(|it| Far::new((it, now))).collect(),
             led: stats.led.as_ref().map(Led::new),
             taps: Vec::new(),
             journal: None,

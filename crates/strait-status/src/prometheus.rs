@@ -49,6 +49,10 @@ pub fn metrics(snapshot: &Snapshot) -> String {
     let streams = streams.chain(proxy.map(|proxy| ("proxy", &proxy.streams)));
     let streams = streams.map(|(owner, it)| (Vec::from([("owner", owner.into())]), it));
     family(&mut text, &streams.collect::<Vec<_>>());
+    // A name that hasn't come is an address, which is for nobody but the operator.
+    let far = snapshot.far.iter().filter(|far| far.name != far.address);
+    let far = far.map(|far| (Vec::from([("far", far.name.clone())]), far));
+    family(&mut text, &far.collect::<Vec<_>>());
     let led = snapshot.led.iter().map(|led| (Vec::new(), led));
     family(&mut text, &led.collect::<Vec<_>>());
     let taps = snapshot.taps.iter();

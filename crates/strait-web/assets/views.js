@@ -270,6 +270,40 @@ const routeView = (view) => {
   view.counters("Olsr", (now) => [[now.node, now.olsr]]);
 };
 
+// What gateways at far ends said of themselves last.
+const farView = (view) => {
+  const far = (of) => ({ now }) => now.far.flatMap((one) => one[of].map((it) => ({ at: one.name, it })));
+  view.table("Far ends", [
+    words("far end", (one) => one.name),
+    column("age", (one) => (one.age_s === null ? "–" : seconds(one.age_s)), { bad: (one) => one.age_s > 60 }),
+    words("what is wrong", (one) => one.wrong || (one.age_s === null ? "–" : "nothing")),
+    column("rate", (one) => bits(one.rate_bit_s)),
+    column("out", (one) => bits(one.out_bit_s)),
+    column("in", (one) => bits(one.in_bit_s)),
+    column("damaged", (one) => percent(one.lost_in)),
+    column("calls", (one) => number(one.calls)),
+    column("they wait", (one) => seconds(one.calls_wait_s)),
+  ], ({ now }) => now.far);
+  const figures = [
+    column("wait", ({ it }) => seconds(it.wait_s)),
+    column("dropped", ({ it }) => percent(it.lost)),
+  ];
+  view.table("Their classes", [
+    words("at", ({ at }) => at),
+    words("class", ({ it }) => it.name || "–"),
+    column("waiting", ({ it }) => octets(it.queued_octets)),
+    column("out", ({ it }) => bits(it.out_bit_s)),
+    ...figures,
+  ], far("classes"), ({ at, it }) => `${at} ${it.name}`);
+  view.table("Their flows that wait longest", [
+    words("at", ({ at }) => at),
+    words("flow", ({ it }) => it.flow || "–"),
+    column("in", ({ it }) => bits(it.in_bit_s)),
+    ...figures,
+  ], far("flows"), ({ at, it }) => `${at} ${it.flow}`);
+  view.counters("Far", (now) => now.far.map((one) => [one.name, one]));
+};
+
 export const VIEWS = [
   { id: "overview", title: "Overview", has: () => true, build: overview },
   { id: "links", title: "Links", has: () => true, build: linkView },
@@ -281,6 +315,7 @@ export const VIEWS = [
   { id: "streams", title: "Streams", has: (now) => Boolean(now.proxy || now.echo), build: streamView },
   { id: "names", title: "Names", has: (now) => Boolean(now.dns), build: nameView },
   { id: "mail", title: "Mail", has: (now) => Boolean(now.mail), build: mailView },
+  { id: "far", title: "Far ends", has: (now) => Boolean(now.far?.length), build: farView },
   { id: "routes", title: "Routes", has: (now) => Boolean(now.olsr), build: routeView },
 ];
 

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 use strait_report::{Parts, Report, STYLE as REPORT_CSS, uplot};
 use strait_status::{
-    Access, Class, Clients, Described, Dns, Echo, Hop, Led, Link, Local, Mail, Neighbour, Olsr,
-    Packets, Port, PortFlows, Proxy, Rate, Repairs, Station, Streams, Tap, Urgent,
+    Access, Class, Clients, Described, Dns, Echo, Far, Hop, Led, Link, Local, Mail, Neighbour,
+    Olsr, Packets, Port, PortFlows, Proxy, Rate, Repairs, Station, Streams, Tap, Urgent,
 };
 
 use crate::recording::Recording;
@@ -125,7 +125,7 @@ fn described() -> Value {
     }
     json!({
         "Access": of::<Access>(), "Class": of::<Class>(), "Clients": of::<Clients>(),
-        "Dns": of::<Dns>(), "Echo": of::<Echo>(), "Hop": of::<Hop>(), "Led": of::<Led>(),
+        "Dns": of::<Dns>(), "Echo": of::<Echo>(), "Far": of::<Far>(), "Hop": of::<Hop>(), "Led": of::<Led>(),
         "Link": of::<Link>(), "Local": of::<Local>(), "Mail": of::<Mail>(),
         "Neighbour": of::<Neighbour>(), "Olsr": of::<Olsr>(), "Packets": of::<Packets>(),
         "Port": of::<Port>(), "PortFlows": of::<PortFlows>(), "Proxy": of::<Proxy>(),

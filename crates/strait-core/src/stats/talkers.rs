@@ -22,6 +22,7 @@ pub struct Talkers {
 
 /// Packets of one flow, or of one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Talk {
     /// Packets taken in or made.
     pub packets_in: u64,
@@ -35,11 +36,10 @@ pub struct Talk {
     pub dropped: Drops,
 }
 
-/// What a flow's packets were like, and where they are.
+/// What a flow's packets were like, and where they are. What each packet counts comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct FlowTalk {
-    /// How many there were, and what became of them.
-    pub talk: Talk,
     /// Packets that are here.
     pub held_packets: u64,
     /// The class of the last one that ended.
@@ -54,6 +54,8 @@ pub struct FlowTalk {
     pub octets_most: u32,
     /// Where the time of the packets counted in `talk.packets_out` went, summed.
     pub parts: DelayParts,
+    /// How many there were, and what became of them.
+    pub talk: Talk,
 }
 
 /// What a host sent.
@@ -67,17 +69,18 @@ pub struct HostTalk {
 
 /// One of a table.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Talker<K, V> {
     /// Who it is.
     pub key: K,
-    /// What was counted since it is in the table.
-    pub value: V,
     /// When its last packet came.
     pub seen: Instant,
     /// Octets of late, by which it keeps its place.
     weight: u64,
     /// When these were halved last.
     halved: Instant,
+    /// What was counted since it is in the table.
+    pub value: V,
 }
 
 impl<K, V> Talker<K, V> {
@@ -194,25 +197,48 @@ const SILENT: Duration = Duration::from_secs(60);
 
 /// Those with the most octets of late. In a full set a new one wears the lightest out, and takes
 /// its place when nothing is left of it: many small ones don't displace a large one.
+///
+/// The tags of a set, a part of its keys' hashes each, lie together: a node among hundreds has to
+/// fetch each line of the processor's cache anew for each packet, and a row takes several.
 #[derive(Clone, Debug)]
-struct Table<K, V>([[Option<Talker<K, V>>; WAYS]; SETS]);
+struct Table<K, V> {
+    tags: [[u16; WAYS]; SETS],
+    rows: [[Option<Talker<K, V>>; WAYS]; SETS],
+}
+
+/// The tag of a key; the one of an empty place is 0.
+const fn tag(hash: u64) -> u16 {
+    (hash >> 48) as u16 | 1
+}
 
 impl<K: Copy + PartialEq, V: Copy + Default> Table<K, V> {
     const fn new() -> Self {
-        Self([const { [None; WAYS] }; SETS])
+        Self {
+            tags: [[0; WAYS]; SETS],
+            rows: [const { [None; WAYS] }; SETS],
+        }
+    }
+
+    /// The way of its set in which `key` stands.
+    fn way(&self, hash: u64, key: &K) -> Option<usize> {
+        let set = hash as usize % SETS;
+        (0..WAYS).find(|way| {
+            self.tags[set][*way] == tag(hash)
+                && (self.rows[set][*way].as_ref()).is_some_and(|it| it.key == *key)
+        })
     }
 
     fn find(&mut self, hash: u64, key: &K) -> Option<&mut V> {
-        let mut set = self.0[hash as usize % SETS].iter_mut().flatten();
-        set.find(|it| it.key == *key).map(|it| &mut it.value)
+        let way = self.way(hash, key)?;
+        let row = self.rows[hash as usize % SETS][way].as_mut();
+        row.map(|it| &mut it.value)
     }
 
     /// Counts octets of `key`, if it has a place; true if that is a new one.
     fn count(&mut self, now: Instant, hash: u64, key: K, octets: u64) -> (Option<&mut V>, bool) {
-        let set = &mut self.0[hash as usize % SETS];
-        let own = |it: &Option<Talker<K, V>>| it.as_ref().is_some_and(|it| it.key == key);
-        if let Some(place) = set.iter().position(own) {
-            let talker = set[place].as_mut().expect("it is there");
+        let (found, set) = (self.way(hash, &key), hash as usize % SETS);
+        if let Some(way) = found {
+            let talker = self.rows[set][way].as_mut().expect("it is there");
             talker.add(now, octets);
             return (Some(&mut talker.value), false);
         }
@@ -220,9 +246,9 @@ impl<K: Copy + PartialEq, V: Copy + Default> Table<K, V> {
             Some(it) if now.since(it.seen) < SILENT => it.weight(now),
             _ => 0,
         };
-        let lightest = set
-            .iter_mut()
-            .min_by_key(|it| weight(it))
+        let ways = self.rows[set].iter_mut().zip(&mut self.tags[set]);
+        let (lightest, own) = ways
+            .min_by_key(|(it, _)| weight(it))
             .expect("a set has places");
         let left = weight(lightest).saturating_sub(octets);
         match lightest {
@@ -231,12 +257,13 @@ impl<K: Copy + PartialEq, V: Copy + Default> Table<K, V> {
                 (None, false)
             }
             place => {
+                *own = tag(hash);
                 let talker = place.insert(Talker {
                     key,
-                    value: V::default(),
                     seen: now,
                     weight: octets,
                     halved: now,
+                    value: V::default(),
                 });
                 (Some(&mut talker.value), true)
             }
@@ -244,7 +271,7 @@ impl<K: Copy + PartialEq, V: Copy + Default> Table<K, V> {
     }
 
     fn heaviest(&self, now: Instant) -> Vec<&Talker<K, V>> {
-        let all = self.0.iter().flatten().flatten();
+        let all = self.rows.iter().flatten().flatten();
         let mut all: Vec<_> = all.filter(|it| now.since(it.seen) < SILENT).collect();
         all.sort_by_key(|it| core::cmp::Reverse(it.weight(now)));
         all

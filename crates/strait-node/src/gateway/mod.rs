@@ -5,6 +5,7 @@ mod agree;
 mod circles;
 mod dns;
 mod factory;
+mod far;
 mod headers;
 mod hops;
 mod lan;

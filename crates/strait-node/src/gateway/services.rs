@@ -14,6 +14,7 @@ use strait_qos::Policy;
 
 use super::Stored;
 use super::dns::Dns;
+use super::far::Far;
 use super::olsr::Olsr;
 use super::port::Port;
 use super::port_set::PortSet;
@@ -43,6 +44,7 @@ pub(super) struct Services {
     dns: Option<Box<Dns>>,
     mail: Option<Box<Mail>>,
     pub(super) olsr: Option<Box<Olsr>>,
+    far: Option<Box<Far>>,
 }
 
 /// A message switch, and the links by which its next hops are reached.
@@ -139,6 +141,11 @@ impl Services {
                 .olsr
                 .as_ref()
                 .map(|olsr| Box::new(Olsr::new(olsr, config, seed))),
+            far: config
+                .far
+                .as_ref()
+                .filter(|far| far.enabled)
+                .map(|far| Box::new(Far::new(far, config, seed))),
         }
     }
 
@@ -157,6 +164,10 @@ impl Services {
     ) -> Option<Packet> {
         let packet = match &mut self.proxy {
             Some(proxy) => proxy.take(now, packet, from, around)?,
+            None => packet,
+        };
+        let packet = match &mut self.far {
+            Some(far) => far.take(now, packet, from, around)?,
             None => packet,
         };
         match &mut self.dns {
@@ -257,6 +268,9 @@ impl Services {
         if let Some(olsr) = &mut self.olsr {
             olsr.settle(now, &mut around);
         }
+        if let Some(far) = &mut self.far {
+            far.settle(now, &mut around);
+        }
         if let Some(proxy) = &mut self.proxy {
             let dns = self.dns.as_mut();
             let mut dns = dns.filter(|_| proxy.is_asked());
@@ -289,7 +303,9 @@ impl Services {
         let dns = self.dns.as_ref().and_then(|it| it.wake());
         let mail = self.mail.as_ref().and_then(|it| it.switch.wake());
         let olsr = self.olsr.as_ref().and_then(|it| it.wake());
-        [echo, proxy, dns, mail, olsr].into_iter().flatten().min()
+        let far = self.far.as_ref().and_then(|it| it.wake());
+        let all = [echo, proxy, dns, mail, olsr, far];
+        all.into_iter().flatten().min()
     }
 
     /// The names that are known or asked for.

@@ -184,6 +184,7 @@ files! {
     "lab/adapters-nested.toml"
     "lab/ahead.toml"
     "lab/dns-hf.toml"
+    "lab/far.toml"
     "lab/hbh-parity.toml"
     "links/frames-7680.toml"
     "links/serial-9600.toml"

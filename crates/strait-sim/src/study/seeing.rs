@@ -23,9 +23,27 @@ pub(super) struct SeeingStudy {
     together: usize,
     /// What is wrong, and worlds in which nothing is.
     case: Vec<Case>,
+    /// What gateways tell each other of themselves, and what that costs.
+    report: Vec<Report>,
     /// Tables and checks.
     #[serde(default)]
     shown: Shapes,
+}
+
+/// A world in which gateways report to each other.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Report {
+    /// What it is, in words.
+    name: String,
+    /// The scenario, by its path in `scenarios/`.
+    scenario: String,
+    /// Which variant.
+    #[serde(default = "base")]
+    variant: String,
+    /// The same without reports: the difference in octets is what they cost.
+    #[serde(default)]
+    without: Option<String>,
 }
 
 /// A world with a fault, or a healthy one.
@@ -54,23 +72,66 @@ fn base() -> String {
 impl SeeingStudy {
     fn loaded(&self) -> Result<Vec<(&Case, Loaded)>, ConfigError> {
         let each = self.case.iter().map(|case| {
-            let loaded = scenario::load(&case.scenario)?;
-            let known: Vec<&str> = loaded.scenario.variant_names().collect();
-            if known.contains(&case.variant.as_str()) {
-                return Ok((case, loaded));
-            }
-            let message = format!(
-                "no variant `{}` (variants: {})",
-                case.variant,
-                known.join(", ")
-            );
-            Err(ConfigError::of_file(
-                &format!("case `{}`", case.name),
-                message,
-            ))
+            let loaded = loaded(&case.scenario, &case.name, [&case.variant])?;
+            Ok((case, loaded))
         });
         each.collect()
     }
+
+    /// Worlds with reports, each with its variant and that without.
+    fn reports(&self) -> Result<Vec<(&str, Loaded, &str)>, ConfigError> {
+        let each = self.report.iter().map(|report| {
+            let variants = [Some(&report.variant), report.without.as_ref()];
+            let variants = || variants.into_iter().flatten();
+            let loaded = loaded(&report.scenario, &report.name, variants())?;
+            Ok(variants().map(move |it| (report.name.as_str(), loaded.clone(), it.as_str())))
+        });
+        let each: Result<Vec<_>, ConfigError> = each.collect();
+        Ok(each?.into_iter().flatten().collect())
+    }
+}
+
+/// A scenario that comes along and has these variants.
+fn loaded<'a>(
+    name: &str,
+    of: &str,
+    variants: impl IntoIterator<Item = &'a String>,
+) -> Result<Loaded, ConfigError> {
+    let loaded = scenario::load(name)?;
+    let known: Vec<&str> = loaded.scenario.variant_names().collect();
+    let odd = |it: &&String| !known.contains(&it.as_str());
+    if let Some(odd) = variants.into_iter().find(odd) {
+        let message = format!("no variant `{odd}` (variants: {})", known.join(", "));
+        return Err(ConfigError::of_file(&format!("case `{of}`"), message));
+    }
+    Ok(loaded)
+}
+
+/// What reports do in a world, and cost beside the same without them.
+fn report_row(name: &str, run_s: f64, with: &[Snapshot], without: Option<&[Snapshot]>) -> Row {
+    let far = || with.iter().flat_map(|node| &node.far);
+    let age_s = far().map(|far| far.age_max_s.max(far.age_s.unwrap_or(run_s)));
+    let octets = |node: &Snapshot| {
+        let links = node.ports.iter().filter(|port| !port.host_side);
+        links.map(|port| port.octets_out).sum::<u64>() as f64
+    };
+    let bit_s = without.map(|without| {
+        let more = with.iter().zip(without);
+        let more = more.map(|(with, without)| octets(with) - octets(without));
+        more.fold(0.0, f64::max) * 8.0 / run_s
+    });
+    let flows = far().flat_map(|far| &far.flows);
+    let named = flows.clone().filter(|flow| !flow.flow.is_empty()).count();
+    Row::default()
+        .with("world", name)
+        .with(
+            "reports",
+            far().map(|far| far.reports_in as f64).sum::<f64>(),
+        )
+        .with("age_s", age_s.fold(0.0, f64::max))
+        .with("bit_s", bit_s)
+        .with("flows", flows.count() as f64)
+        .with("named", named as f64)
 }
 
 /// What is told of a case.
@@ -105,8 +166,33 @@ fn row(case: &Case, world: &str, past: Option<&[Vec<Snapshot>]>) -> Row {
         .with("alarms", past.map(|_| findings.len() as f64))
 }
 
+impl SeeingStudy {
+    fn reported(&self, asked: &Asked<'_>) -> Result<Vec<Row>, StudyError> {
+        let reports = self.reports()?;
+        let ended = run_all(asked, "seeing", &reports, |(_, loaded, variant)| {
+            let end = Instant::ZERO + loaded.scenario.duration.0;
+            run_watched(loaded, variant, loaded.scenario.seed, end)
+        })?;
+        let last = |past: &Vec<Vec<Snapshot>>| -> Vec<Snapshot> {
+            past.iter()
+                .filter_map(|node| node.last().cloned())
+                .collect()
+        };
+        let ended: Vec<Vec<Snapshot>> = ended.iter().map(last).collect();
+        let mut rows = Vec::new();
+        let mut runs = reports.iter().zip(&ended).peekable();
+        while let Some(((name, loaded, _), with)) = runs.next() {
+            let without = runs.next_if(|((next, ..), _)| next == name);
+            let without = without.map(|(_, ended)| &ended[..]);
+            let run_s = loaded.scenario.duration.0.as_secs_f64();
+            rows.push(report_row(name, run_s, with, without));
+        }
+        Ok(rows)
+    }
+}
+
 impl SetUp for SeeingStudy {
-    const PARTS: &'static [&'static str] = &["faults", "healthy", "counts"];
+    const PARTS: &'static [&'static str] = &["faults", "healthy", "counts", "reports"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
@@ -122,6 +208,7 @@ impl SetUp for SeeingStudy {
                 return Err(ConfigError::of_file(file, message));
             }
         }
+        self.reports()?;
         self.loaded().map(drop)
     }
 
@@ -175,6 +262,7 @@ impl SetUp for SeeingStudy {
                 .with("alarms", ran.then_some(alarms))
         });
         measured.parts.insert("counts", counted.collect());
+        measured.parts.insert("reports", self.reported(asked)?);
         Ok(measured)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use strait_live::gateway::{STATUS_FOLDER, status_sockets};
 use strait_live::status::{self, Format};
-use strait_report::status_text;
+use strait_report::{far_text, status_text};
 use strait_status::Snapshot;
 use strait_status::why::{History, why};
 
@@ -18,7 +18,7 @@ use crate::exit::BadInput;
 /// time went.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  strait status\n  strait status /run/strait/a.sock --watch 2\n  \
+    after_help = "Examples:\n  strait status\n  strait status /run/strait/a.sock --watch 2\n  strait status --far\n  \
                   strait status --json | jq '.classes[] | {name, delay_p99_s}'"
 )]
 pub(crate) struct Args {
@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// One JSON object on stdout.
     #[arg(long)]
     json: bool,
+    /// Only what gateways at far ends said of themselves ([far] of the node file).
+    #[arg(long, conflicts_with = "json")]
+    far: bool,
     /// Go on, with so many seconds between; with --json a line each time.
     #[arg(long, value_name = "SECONDS", value_parser = status::period)]
     watch: Option<Duration>,
@@ -47,14 +50,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return show(&socket, args);
     }
     if let Some(period) = args.watch {
-        return watch(&socket, period, args.json);
+        return watch(&socket, period, args);
     }
-    let format = if args.json {
+    let format = if args.json || args.far {
         Format::Json
     } else {
         Format::Text
     };
-    crate::output::print(&status::request(&socket, format, PATIENCE)?);
+    let said = status::request(&socket, format, PATIENCE)?;
+    let said = if args.far {
+        far_text(&serde_json::from_str(&said)?)
+    } else {
+        said
+    };
+    crate::output::print(&said);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -68,6 +77,8 @@ fn show(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
         .map_err(|error| BadInput(format!("{}: no status: {error}", path.display())))?;
     crate::output::print(&if args.json {
         text
+    } else if args.far {
+        far_text(&snapshot)
     } else {
         status_text(&snapshot, &why(std::slice::from_ref(&snapshot)))
     });
@@ -75,8 +86,8 @@ fn show(path: &Path, args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Until the gateway ends. One that cut us, because this terminal was stopped, is asked anew.
-fn watch(socket: &Path, period: Duration, json: bool) -> anyhow::Result<ExitCode> {
-    let clears = !json && std::io::stdout().is_terminal();
+fn watch(socket: &Path, period: Duration, args: &Args) -> anyhow::Result<ExitCode> {
+    let clears = !args.json && std::io::stdout().is_terminal();
     loop {
         let mut stream = status::stream(socket, period, PATIENCE)?;
         let (mut came, mut past) = (false, History::default());
@@ -86,8 +97,10 @@ fn watch(socket: &Path, period: Duration, json: bool) -> anyhow::Result<ExitCode
                 crate::output::print(CLEAR);
             }
             let why = why(&past.until(&snapshot));
-            crate::output::print(&if json {
+            crate::output::print(&if args.json {
                 line
+            } else if args.far {
+                far_text(&snapshot)
             } else {
                 status_text(&snapshot, &why)
             });
