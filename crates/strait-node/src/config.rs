@@ -51,6 +51,7 @@ pub use self::compression::{
 pub use self::dictionary::OwnDictionary;
 pub use self::dns::{DnsConfig, DnsPartnerConfig, DnsRuleConfig};
 pub use self::echo::{EchoConfig, EchoRefusal};
+pub(crate) use self::hf::OWN_PACKET_OCTETS;
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, HfStrangers, ProbeConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};
 pub use self::hf_client::HfClientConfig;
@@ -131,7 +132,7 @@ pub enum Routing {
     Kernel,
 }
 
-const fn default_mtu() -> Octets {
+pub(crate) const fn default_mtu() -> Octets {
     Octets(1500)
 }
 
