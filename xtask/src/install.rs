@@ -17,7 +17,7 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 16] = [
+const TOOLS: [Tool; 15] = [
     Tool {
         program: "ip",
         package: "iproute2",
@@ -77,11 +77,6 @@ const TOOLS: [Tool; 16] = [
         program: "mgen",
         package: "mgen",
         tests: "flows that `mgen` itself sends and receives",
-    },
-    Tool {
-        program: "nghttpd",
-        package: "nghttp2-server",
-        tests: "live pages by HTTP/2",
     },
     Tool {
         program: "npm",

@@ -67,7 +67,7 @@ impl Memory {
     /// What a question for a name hears that isn't known yet, if that is to be had: an address, and
     /// of what programs ask for beside it that there is nothing.
     pub(crate) fn answer_ahead(&mut self, question: &Question) -> Option<Body> {
-        let wary = question.checks || !question.care.is_usual();
+        let wary = !question.care.is_usual();
         self.ahead.as_ref().filter(|_| !wary)?;
         match question.kind {
             RecordType::A => {

@@ -62,8 +62,8 @@ pub struct Question {
     pub kind: RecordType,
     /// For whom.
     pub care: Care,
-    /// It says that it checks for itself (CD of RFC 4035).
-    pub checks: bool,
+    /// It wants signatures (DO of RFC 3225).
+    pub signed: bool,
     /// It wants recursion.
     pub recursion: bool,
     /// What it takes, if it knows of extended DNS.
@@ -78,7 +78,7 @@ impl Question {
             name,
             kind,
             care: Care::default(),
-            checks: false,
+            signed: false,
             recursion: true,
             takes: None,
         }
@@ -143,16 +143,17 @@ pub fn hear(octets: &[u8]) -> Heard {
     if query.query_class != DNSClass::IN || (128..=255).contains(&number) || number == 41 {
         return wrong(ResponseCode::Refused);
     }
-    let verifies = message.edns.as_ref().is_some_and(|it| it.flags().dnssec_ok);
+    let signed = message.edns.as_ref().is_some_and(|it| it.flags().dnssec_ok);
+    let unchecked = head.checking_disabled;
     Heard::Question(Question {
         id: head.id,
         name: query.name.clone(),
         kind,
         care: Care {
-            verifies,
-            unchecked: head.checking_disabled && verifies,
+            verifies: signed || unchecked,
+            unchecked,
         },
-        checks: head.checking_disabled,
+        signed,
         recursion: head.recursion_desired,
         takes: message.edns.as_ref().map(Edns::max_payload),
     })
@@ -219,7 +220,7 @@ pub fn reply(question: &Question, body: &Body, manner: Manner) -> Vec<u8> {
             let zone = question.name.trim_to(body.zone.into());
             reply.add_authority(authority(zone, manner.life_s));
         }
-        Outcome::Message => adopt(&mut reply, &body.records, manner.life_s),
+        Outcome::Message => adopt(&mut reply, question, &body.records, manner.life_s),
         Outcome::Failure(number) => {
             reply.metadata.response_code = ResponseCode::ServFail;
             cause = cause.or(Some(number));
@@ -227,7 +228,7 @@ pub fn reply(question: &Question, body: &Body, manner: Manner) -> Vec<u8> {
     }
     reply.add_query(query);
     if question.takes.is_some() {
-        let mut edns = own_edns(question.care.verifies);
+        let mut edns = own_edns(question.signed);
         if let Some(number) = cause {
             let data = number.to_be_bytes().to_vec();
             edns.options_mut()
@@ -256,8 +257,9 @@ fn authority(zone: Name, life_s: u32) -> Record {
 /// The option's code.
 const EXTENDED_ERROR: u16 = 15;
 
-/// Takes over what a whole message says.
-fn adopt(reply: &mut Message, message: &[Vec<u8>], life_s: u32) {
+/// Takes over what a whole message says; without signatures for who doesn't want them (RFC 4035
+/// section 3.2.1).
+fn adopt(reply: &mut Message, question: &Question, message: &[Vec<u8>], life_s: u32) {
     let message = message.first().and_then(|it| Message::from_vec(it).ok());
     let Some(message) = message else {
         reply.metadata.response_code = ResponseCode::ServFail;
@@ -269,8 +271,14 @@ fn adopt(reply: &mut Message, message: &[Vec<u8>], life_s: u32) {
         record.ttl = record.ttl.min(life_s);
         record
     };
-    reply.answers = message.answers.into_iter().map(short).collect();
-    reply.authorities = message.authorities.into_iter().map(short).collect();
+    let proofs = [RecordType::RRSIG, RecordType::NSEC, RecordType::NSEC3];
+    let wanted = |it: &Record| {
+        let kind = it.record_type();
+        question.signed || kind == question.kind || !proofs.contains(&kind)
+    };
+    let kept = |records: Vec<Record>| records.into_iter().filter(wanted).map(short).collect();
+    reply.answers = kept(message.answers);
+    reply.authorities = kept(message.authorities);
 }
 
 /// A question to a resolver.

@@ -179,7 +179,7 @@ fn question(kind: RecordType, takes: Option<u16>) -> Question {
         name: name("www.A.example."),
         kind,
         care: Care::default(),
-        checks: false,
+        signed: false,
         recursion: true,
         takes,
     }
@@ -296,7 +296,7 @@ fn whoever_verifies_gets_the_whole_message() {
     };
     assert_eq!((body.outcome, body.life_s), (Outcome::Message, 50));
     let mut question = question(RecordType::A, Some(1232));
-    question.care.verifies = true;
+    (question.care.verifies, question.signed) = (true, true);
     let manner = Manner {
         life_s: 60,
         ..Manner::default()
@@ -307,6 +307,45 @@ fn whoever_verifies_gets_the_whole_message() {
     assert_eq!(lives, [50, 60]);
     assert!(reply.answers[0].name.eq_case(&name("www.a.example.")));
     assert!(reply.edns.unwrap().flags().dnssec_ok);
+}
+
+#[test]
+fn who_checks_for_itself_is_told_what_isnt_right_and_no_signatures_unless_it_wants_them() {
+    let mut message = Message::new(7, MessageType::Query, OpCode::Query);
+    message.metadata.checking_disabled = true;
+    message.add_query(Query::query(name("www.a.example."), RecordType::A));
+    let Heard::Question(question) = hear(&message.to_vec().unwrap()) else {
+        panic!("no question");
+    };
+    let asked = Ask {
+        care: question.care,
+        ..ask(RecordType::A, true)
+    };
+    let sent = Message::from_vec(&asked.to_vec()).unwrap();
+    assert!(sent.metadata.checking_disabled && sent.edns.unwrap().flags().dnssec_ok);
+    let mut answer = answer(&asked);
+    answer.add_answer(address("www.a.example.", 50, 1));
+    let signature = RData::Unknown {
+        code: RecordType::RRSIG,
+        rdata: NULL::with([0; 20].to_vec()),
+    };
+    answer.add_answer(Record::from_rdata(name("www.a.example."), 50, signature));
+    let Judgement::Known(body) = judge(&asked, &answer) else {
+        panic!("no answer");
+    };
+    let manner = Manner {
+        life_s: 50,
+        ..Manner::default()
+    };
+    for (signed, records) in [(false, 1), (true, 2)] {
+        let question = Question {
+            signed,
+            ..question.clone()
+        };
+        let reply = Message::from_vec(&reply(&question, &body, manner)).unwrap();
+        assert!(reply.metadata.checking_disabled);
+        assert_eq!(reply.answers.len(), records);
+    }
 }
 
 proptest! {

@@ -50,6 +50,8 @@ const GLADLY: Duration = Duration::from_millis(1800);
 const LIFE_LEAST_MAX_S: u64 = 60;
 /// For how long a failure holds, in seconds (RFC 9520 section 3.2).
 const FAILED_S: (u64, u64) = (1, 300);
+/// The part of a turn that a question waits for who was told an address ahead.
+const LINGERS: u32 = 32;
 /// Line time of a question that the next waits for.
 const SPACING: u32 = 4;
 /// Addresses in a frame that a partner is told the names of.
@@ -168,6 +170,7 @@ impl Near {
             self.stats.refused += 1;
             return;
         }
+        self.stats.own.client_octets += octets.len() as u64;
         let before = self.replies.len();
         match message::hear(octets) {
             Heard::Question(question) => self.take(now, client, question),
@@ -388,7 +391,12 @@ impl Near {
                 id
             }
             None => match self.open(now, (partner, waiter.client.address.ip()), question) {
-                Some(id) => id,
+                Some(id) => {
+                    if !waits && !again {
+                        self.linger(id);
+                    }
+                    id
+                }
                 None if waits => {
                     self.stats.full += 1;
                     return self
@@ -431,6 +439,16 @@ impl Near {
             waiter.until = waiter.until.min(until);
         }
         crossing.waiters.push(waiter);
+    }
+
+    /// Who was told an address ahead is about to connect to it: where a turn takes long, the
+    /// question waits for that, to leave in the same one.
+    fn linger(&mut self, id: u16) {
+        let Some(crossing) = self.crossings.by_id_mut(id) else {
+            return;
+        };
+        let link = self.partners.way(crossing.partner).link;
+        crossing.due += link.map_or(Duration::ZERO, |link| link.turnaround / LINGERS);
     }
 
     /// Begins a crossing, if there may be another.
@@ -689,7 +707,9 @@ impl Near {
 
     /// The next answer for a client.
     pub fn poll_reply(&mut self) -> Option<(Client, Vec<u8>)> {
-        self.replies.next()
+        let reply = self.replies.next()?;
+        self.stats.own.client_octets += reply.1.len() as u64;
+        Some(reply)
     }
 
     /// The next question for a partner, if it is time for one.

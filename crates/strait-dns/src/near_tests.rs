@@ -11,6 +11,8 @@ use crate::name;
 
 #[path = "by_name_tests.rs"]
 mod by_name;
+#[path = "near_fresh_tests.rs"]
+mod fresh;
 #[path = "gains_tests.rs"]
 mod gains;
 
@@ -165,6 +167,9 @@ fn a_hundred_clients_that_repeat_are_one_question_and_one_answer() {
     let stats = near.stats();
     assert_eq!((stats.asked, stats.asked_again, stats.answered), (1, 0, 1));
     assert_eq!((stats.late, stats.repeats, stats.hits), (300, 600, 300));
+    let questions = 1500 * question(0, "www.a.example", RecordType::A).len() as u64;
+    assert!(stats.own.client_octets > questions);
+    assert!(stats.octets_out + stats.octets_in < 40, "{stats:?}");
 }
 
 #[test]
@@ -551,132 +556,6 @@ fn what_is_known_outlives_it_and_grows_old_meanwhile() {
     );
 }
 
-/// Asks for a name twice, the second time when what is known is old; the number of that question.
-fn in_use(near: &mut Near, text: &str, watched: bool) -> u16 {
-    near.hear_client(at(0), client(0), &question(1, text, RecordType::A));
-    let first = frames(near, at(20), 0);
-    let (id, types) = read(&first[0]);
-    assert_eq!(
-        first[0][0] & 0x08,
-        0,
-        "what is asked for once is kept fresh"
-    );
-    near.hear_partner(at(100), 0, &answer(id, types, vec![address(60)]));
-    near.hear_client(at(70_000), client(0), &question(1, text, RecordType::A));
-    let again = frames(near, at(70_020), 0);
-    let (id, types) = read(&again[0]);
-    assert_eq!(
-        again[0][0] & 0x08,
-        0x08,
-        "what is in use isn't to be kept fresh"
-    );
-    let body = address(60);
-    let frame = Frame::Answer {
-        id,
-        types,
-        watched,
-        bodies: vec![body],
-    };
-    near.hear_partner(at(70_100), 0, &frame.to_vec());
-    replies(near, at(70_100));
-    id
-}
-
-/// What is told at once, by its last octet and the life that is told.
-fn told(near: &mut Near, now: Instant, text: &str) -> Option<(u8, u32)> {
-    near.hear_client(now, client(0), &question(1, text, RecordType::A));
-    let told = replies(near, now);
-    let record = told.first()?.answers.first()?;
-    let RData::A(address) = &record.data else {
-        panic!("{record:?}");
-    };
-    Some((address.0.octets()[3], record.ttl))
-}
-
-#[test]
-fn what_the_far_side_keeps_fresh_isnt_asked_for_again() {
-    let mut near = near();
-    let id = in_use(&mut near, "a.example", true);
-    assert_eq!(near.stats().fresh.watched, 1);
-    let one = address(60);
-    let sum = sum_of(id, Types::of(RecordType::A), core::slice::from_ref(&one));
-    // The far side's word holds for 2250 s, and the answer is told with its whole life each time.
-    for minute in 2..1440 {
-        let now = at(minute * 60_000);
-        if minute % 15 == 0 {
-            near.hear_partner(now, 0, &Frame::Hello(sum).to_vec());
-        }
-        assert_eq!(told(&mut near, now, "a.example"), Some((1, 60)), "{minute}");
-        assert!(frames(&mut near, now, 0).is_empty(), "{minute}");
-        // Twice a day it says what it takes to be fresh.
-        let quiet = core::iter::from_fn(|| near.poll_quiet(now, 0)).count();
-        assert_eq!(quiet, usize::from(minute == 722), "{minute}");
-    }
-    // A change is taken over at once.
-    let mut changed = address(60);
-    changed.records[0][3] = 2;
-    let change = Frame::Answer {
-        id,
-        types: Types::of(RecordType::A),
-        watched: true,
-        bodies: vec![changed],
-    };
-    near.hear_partner(at(86_400_000), 0, &change.to_vec());
-    let now = at(86_400_000 + 2_249_999);
-    assert_eq!(told(&mut near, now, "a.example"), Some((2, 60)));
-    assert_eq!(near.stats().fresh.changes, 1);
-    // Its word is over: what is known is as old as it is, and asked for.
-    let now = at(86_400_000 + 2_250_000 + 60_000);
-    assert_eq!(told(&mut near, now, "a.example"), Some((2, 30)));
-    assert_eq!(frames(&mut near, at(86_400_000 + 2_320_000), 0).len(), 1);
-}
-
-#[test]
-fn what_the_far_side_doesnt_keep_fresh_grows_old() {
-    for how in 0..3 {
-        let mut near = near();
-        let id = in_use(&mut near, "a.example", how > 0);
-        let now = at(80_000);
-        if how == 1 {
-            let gone = Frame::Gone {
-                near: false,
-                ids: vec![id],
-            };
-            near.hear_partner(now, 0, &gone.to_vec());
-        }
-        if how == 2 {
-            // Another sum: what each takes to be fresh is compared.
-            near.hear_partner(now, 0, &Frame::Hello(7).to_vec());
-            let roll = near.poll_quiet(now, 0).unwrap();
-            let Some(Frame::Roll(entries)) = Frame::read(&roll) else {
-                panic!("{roll:x?}");
-            };
-            assert_eq!((entries.len(), entries[0].0), (1, id));
-            continue;
-        }
-        assert_eq!(near.stats().fresh.watched, 0);
-        let stale = told(&mut near, at(140_000), "a.example");
-        assert_eq!(stale, Some((1, crate::replies::STALE_LIFE_S)), "{how}");
-    }
-}
-
-#[test]
-fn what_nobody_asks_for_isnt_kept_fresh_after_an_hour() {
-    let mut near = near();
-    let id = in_use(&mut near, "a.example", true);
-    near.tend(at(70_100 + 3_599_999));
-    assert_eq!(near.poll_quiet(at(70_100 + 3_599_999), 0), None);
-    let over = at(70_100 + 3_600_000);
-    assert_eq!(near.wake(), Some(over));
-    near.tend(over);
-    let gone = Frame::Gone {
-        near: true,
-        ids: vec![id],
-    };
-    assert_eq!(near.poll_quiet(over, 0), Some(gone.to_vec()));
-    assert_eq!((near.stats().fresh.watched, near.wake()), (0, None));
-}
-
 #[test]
 fn rules_answer_before_anybody_is_asked_and_own_resolvers_are_behind_the_partners() {
     let rule = |zone: &str, act| Rule {
@@ -795,6 +674,30 @@ fn an_address_is_there_before_the_name_is_known_and_the_real_one_after() {
     );
     assert_eq!(only(&mut near, at(14_000)), [Ipv4Addr::new(192, 0, 2, 1)]);
     assert_eq!(near.stats().own.ahead, 4);
+}
+
+#[test]
+fn a_question_waits_for_who_is_about_to_connect_and_no_longer_than_for_a_part_of_a_turn() {
+    // A turn of 14 s.
+    let lingers = 20 + 437;
+    for connects in [false, true] {
+        let mut near = near_ahead();
+        let ask = |near: &mut Near, now| {
+            near.hear_client(now, client(1), &question(1, "new.example", RecordType::A));
+            only(near, now)
+        };
+        let said = ask(&mut near, at(0));
+        assert!(frames(&mut near, at(100), 0).is_empty());
+        if connects {
+            near.hurry(at(100), said[0]);
+            assert_eq!(frames(&mut near, at(100), 0).len(), 1);
+        } else {
+            // Asking again puts it off no further.
+            ask(&mut near, at(lingers - 1));
+            assert!(frames(&mut near, at(lingers - 1), 0).is_empty());
+            assert_eq!(frames(&mut near, at(lingers + 1), 0).len(), 1);
+        }
+    }
 }
 
 #[test]

@@ -105,7 +105,7 @@ mod tests {
             name: name::parse(text).unwrap(),
             kind,
             care: Care::default(),
-            checks: false,
+            signed: false,
             recursion: true,
             takes: None,
         };

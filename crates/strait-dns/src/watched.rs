@@ -18,8 +18,10 @@ pub const WATCHES_MAX: usize = 256;
 pub const HELLO: Duration = Duration::from_secs(900);
 /// For how long its last word holds.
 pub const HOLDS: Duration = Duration::from_secs(2250);
-/// What nobody asks for isn't kept fresh for longer.
+/// What nobody asks for isn't kept fresh for longer, and for how long it is all the same, so that
+/// others go with it in one word.
 const UNUSED: Duration = Duration::from_secs(3600);
+const GATHERS: Duration = HELLO;
 /// How often this side says what it knows: far sides forget those that are gone for twice as long.
 pub const LEASE: Duration = Duration::from_secs(12 * 3600);
 
@@ -139,11 +141,19 @@ impl Watches {
         id.copied().into_iter().for_each(|id| self.leave(id));
     }
 
+    /// When what isn't of use is left.
+    fn unused(&self) -> Option<Instant> {
+        let used = self.all.values().map(|it| it.used).min()?;
+        Some(used + UNUSED + GATHERS)
+    }
+
     /// Leaves what isn't of use.
     pub(crate) fn tend(&mut self, now: Instant) {
-        let unused = self.all.iter().filter(|(_, it)| it.used + UNUSED <= now);
-        let unused: Vec<u16> = unused.map(|(id, _)| *id).collect();
-        unused.into_iter().for_each(|id| self.leave(id));
+        if self.unused().is_some_and(|at| at <= now) {
+            let unused = self.all.iter().filter(|(_, it)| it.used + UNUSED <= now);
+            let unused: Vec<u16> = unused.map(|(id, _)| *id).collect();
+            unused.into_iter().for_each(|id| self.leave(id));
+        }
         self.roll |= !self.all.is_empty() && self.said + LEASE <= now;
     }
 
@@ -167,13 +177,10 @@ impl Watches {
 
     /// When it has something to do.
     pub(crate) fn wake(&self) -> Option<Instant> {
-        let unused = self.all.values().map(|it| it.used + UNUSED);
         let lease = (!self.all.is_empty()).then_some(self.said + LEASE);
         let due = self.roll || !self.gone.is_empty();
-        unused
-            .chain(lease)
-            .chain(due.then_some(Instant::ZERO))
-            .min()
+        let due = due.then_some(Instant::ZERO);
+        [self.unused(), lease, due].into_iter().flatten().min()
     }
 
     /// Asserts that the books are right.

@@ -53,6 +53,7 @@ pub use self::dictionary::OwnDictionary;
 pub use self::dns::{DnsConfig, DnsPartnerConfig, DnsRuleConfig};
 pub use self::echo::{EchoConfig, EchoRefusal};
 pub use self::far::FarConfig;
+pub(crate) use self::hf::OWN_PACKET_OCTETS;
 pub use self::hf::{GiveUpConfig, HfConfig, HfOrder, HfStrangers, ProbeConfig};
 pub use self::hf_access::{AccessConfig, AccessRule, SlotsConfig};
 pub use self::hf_client::HfClientConfig;
@@ -136,7 +137,7 @@ pub enum Routing {
     Kernel,
 }
 
-const fn default_mtu() -> Octets {
+pub(crate) const fn default_mtu() -> Octets {
     Octets(1500)
 }
 

@@ -189,6 +189,17 @@ impl Session {
         }
     }
 
+    /// A stream's client was connected ahead of its server: it is about to say something.
+    pub fn expect(&mut self, now: Instant, key: Key) {
+        let noted = self.streams.change_live(key, |stream| {
+            (stream.question, stream.unanswered) = (Some(now), true);
+        });
+        // Others that come meanwhile are waited for no longer.
+        if noted.is_some() && self.question.is_none_or(|at| at + ANSWERS * 2 <= now) {
+            self.question = Some(now);
+        }
+    }
+
     /// Octets that a stream takes now.
     pub fn room(&mut self, key: Key) -> u64 {
         let Settings {

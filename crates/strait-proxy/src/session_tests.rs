@@ -851,6 +851,25 @@ proptest! {
 }
 
 #[test]
+fn clients_that_were_connected_early_are_waited_for_and_never_for_long() {
+    let mut pair = Pair::new(1, [0; 3]);
+    let (near, begun) = (&mut pair.sides[0], pair.now);
+    let after = |ms| begun + Duration::from_millis(ms);
+    let key = near.open(begun, open(1)).unwrap();
+    near.expect(begun, key);
+    assert_eq!(near.settles(), Some(after(300)));
+    // It has said something: others may come just behind.
+    near.write(after(5), key, &text(200, 1));
+    assert_eq!(near.settles(), Some(after(35)));
+    // Some never do, and more come on and on: they hold nothing up for longer.
+    for ms in [10, 60, 260, 460, 560, 860] {
+        let other = near.open(after(ms), open(1)).unwrap();
+        near.expect(after(ms), other);
+        assert!(near.settles().unwrap() <= after(500), "{ms} ms");
+    }
+}
+
+#[test]
 fn answers_are_waited_for_as_long_as_they_may_come() {
     let mut pair = Pair::new(1, [0; 3]);
     let after = |at: Instant, ms| Some(at + Duration::from_millis(ms));

@@ -228,7 +228,9 @@ pub fn names_of(nodes: &[Snapshot]) -> Option<Table> {
         "ahead",
         "crossed",
         "again",
+        "clients' octets",
         "octets out",
+        "octets in",
     ];
     let mut table = Table::new("names", columns(&heads.map(|head| (head, ""))));
     for node in nodes {
@@ -243,7 +245,9 @@ pub fn names_of(nodes: &[Snapshot]) -> Option<Table> {
             dns.ahead,
             dns.asked,
             dns.asked_again,
+            dns.client_octets,
             dns.octets_out,
+            dns.octets_in,
         ];
         let mut row: Vec<Cell> = vec![node.node.as_str().into()];
         row.extend(counts.map(|count| Cell::from(count as f64)));

@@ -139,6 +139,8 @@ described! {
         refused: u64 = stats.refused => counter("dns_refused").head("refused");
         /// Answers cut short, as their client gets much more than it asks
         cut: u64 = stats.own.cut => counter("dns_cut");
+        /// Octets that clients asked and heard, without headers of IP and UDP
+        client_octets: u64 = stats.own.client_octets => counter("dns_client_octets").head("clients' octets");
         /// Messages and frames that weren't any
         malformed: u64 = stats.malformed => counter("dns_malformed");
         /// Questions sent across links

@@ -85,6 +85,7 @@ impl DnsStats {
         self.own.translated += other.own.translated;
         self.own.strange += other.own.strange;
         self.own.cut += other.own.cut;
+        self.own.client_octets += other.own.client_octets;
         self.fresh.changes += other.fresh.changes;
         self.fresh.watched += other.fresh.watched;
         self.fresh.watching += other.fresh.watching;
@@ -108,6 +109,8 @@ pub struct OwnAnswerStats {
     pub strange: u64,
     /// Answers cut short, as their client gets much more than it asks.
     pub cut: u64,
+    /// Octets that clients asked and heard.
+    pub client_octets: u64,
 }
 
 /// What is kept fresh by the side of the resolvers.

@@ -24,7 +24,7 @@ pub(crate) struct Manner {
     pub(crate) http2: bool,
 }
 
-/// `python3 -m http.server` where the data is; `nghttpd` by HTTP/2.
+/// `python3 -m http.server` where the data is; `nginx` by HTTP/2.
 #[derive(Debug)]
 pub(crate) struct WebServer {
     /// On which end of the traffic it is.
@@ -73,6 +73,20 @@ fn by_tls(file: &Path) -> String {
     )
 }
 
+/// What serves a folder by HTTP/2, by a certificate and its key in one file, at a port of both
+/// families. It waits for whom a link keeps waiting: others give up a connection of which the
+/// settings aren't acknowledged within 10 s.
+fn by_http2(file: &Path, served: &Path, port: u16) -> String {
+    let (file, served) = (file.display(), served.display());
+    format!(
+        "daemon off;\nmaster_process off;\npid {file}.pid;\nevents {{}}\nhttp {{\n\
+         access_log off;\nclient_header_timeout 1h;\nsend_timeout 1h;\nkeepalive_timeout 1h;\n\
+         server {{\nlisten {port} ssl http2;\nlisten [::]:{port} ssl http2;\n\
+         ssl_certificate {file};\nssl_certificate_key {file};\n\
+         ssl_protocols TLSv1.3;\nroot {served};\n}}\n}}\n"
+    )
+}
+
 /// What makes a certificate as long as the simulated one, with what leads to its issuer.
 const CERTIFICATE_FILL_OCTETS: usize = 2100;
 
@@ -112,7 +126,7 @@ impl WebServer {
             require("openssl", "openssl")?;
         }
         if manner.http2 {
-            require("nghttpd", "nghttp2-server")?;
+            require("nginx", "nginx-light")?;
         }
         Ok(Self {
             end,
@@ -137,21 +151,25 @@ impl WebServer {
             make_certificate(&certificate)?;
         }
         let served = stage.scratch.file(&format!("{}.served", flow.config.name));
-        let command = self.command(flow, &certificate, &served);
+        let nginx = format!("{}.nginx", flow.config.name);
+        if self.manner.http2 {
+            let orders = by_http2(&certificate, &served, Self::port(flow));
+            stage.scratch.write(&nginx, orders.as_bytes())?;
+        }
+        let nginx = stage.scratch.file(&nginx);
+        let command = self.command(flow, [&certificate, &served, &nginx]);
         let name = format!("{}-server", flow.config.name);
         self.running = Some(stage.start(flow.host(stage, self.end), &name, command)?);
         Ok(())
     }
 
-    fn command(&self, flow: &Flow, certificate: &Path, served: &Path) -> Command {
-        let port = Self::port(flow).to_string();
+    fn command(&self, flow: &Flow, [certificate, served, nginx]: [&Path; 3]) -> Command {
         if self.manner.http2 {
-            let mut command = Command::new("nghttpd");
-            // Both families.
-            command.arg("-d").arg(served).arg(port);
-            command.args([certificate, certificate]);
+            let mut command = Command::new("nginx");
+            command.args(["-e", "stderr", "-c"]).arg(nginx);
             return command;
         }
+        let port = Self::port(flow).to_string();
         let control = flow.config.endpoint.as_deref().and_then(congestion);
         let control = control.map(by_congestion).unwrap_or_default();
         let tls = self.manner.tls.then(|| by_tls(certificate));

@@ -290,6 +290,8 @@ const GUESTS: usize = 8;
 
 /// The largest U_PDU, with room for an Ethernet type.
 pub(super) const MTU_MAX: u64 = 2046;
+/// The longest packet of the gateway's own: what two of the longest D_PDUs carry, with that type.
+pub(crate) const OWN_PACKET_OCTETS: usize = 2040;
 
 impl HfConfig {
     /// As the station has it. What [`PortConfig::validate_hf`] let pass is right.

@@ -13,12 +13,13 @@ use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
 
 use super::own_address_at;
 use super::services::Around;
-use crate::config::{HfConfig, LinkProfile, NodeConfig, PortConfig, PortKind, ProxyConfig};
-use crate::proxy::{ClassView, LinkView, Proxy};
+use crate::config::{
+    HfConfig, LinkProfile, NodeConfig, OWN_PACKET_OCTETS, PortConfig, PortKind, ProxyConfig,
+    default_mtu,
+};
+use crate::proxy::{ClassView, HOP_LIMIT, LinkView, Proxy};
 use crate::route::Hop;
 
-/// Hops that a session's packets may take.
-const HOP_LIMIT: u8 = 64;
 /// The port of HTTPS, of TCP as of UDP.
 const HTTPS: u16 = 443;
 
@@ -31,6 +32,8 @@ pub(super) struct Carriage {
     turn: Duration,
     /// What a turn has is chosen as it goes on, here.
     plans: bool,
+    /// The largest packet of the gateway's own, if that may be longer than those of hosts.
+    own_packet: Option<usize>,
 }
 
 impl Carriage {
@@ -44,6 +47,9 @@ impl Carriage {
             repairs: turn.is_some() || port.profile == LinkProfile::Hbh,
             turn: turn.unwrap_or_default(),
             plans: matches!(port.kind, PortKind::Hf(_)),
+            own_packet: matches!(port.kind, PortKind::Hf(_))
+                .then_some(OWN_PACKET_OCTETS)
+                .filter(|_| port.mtu.0 >= default_mtu().0),
         }
     }
 
@@ -53,7 +59,7 @@ impl Carriage {
         let carriage = carriages.get(hop.port.index().checked_sub(1)?)?;
         Some(LinkView {
             bit_s: queue.rate_to(hop.to).payload_bit_s(),
-            mtu: queue.mtu,
+            mtu: carriage.own_packet.unwrap_or(queue.mtu),
             repairs: carriage.repairs,
             turn: carriage.turn,
             plans: carriage.plans,
@@ -104,7 +110,8 @@ impl Proxied {
         if !self.is_meant(&packet, around) {
             return Some(packet);
         }
-        let (src, dscp) = (packet.info().src, packet.info().dscp);
+        let info = packet.info();
+        let (src, manner) = (info.src, (info.dscp, info.hop_limit));
         // Nobody else speaks for a partner: what it says comes by the way that leads to it.
         let partner = self.proxy.find(src);
         let Some(partner) = partner.filter(|_| around.link_to(src) == Some(from)) else {
@@ -113,7 +120,7 @@ impl Proxied {
         };
         let bytes = around.ledger.close(now, packet, Fate::Absorbed);
         let datagram = udp_payload(&bytes).map_or(&[][..], |(_, payload)| payload);
-        self.proxy.hear_partner(now, partner, dscp, datagram);
+        self.proxy.hear_partner(now, partner, manner, datagram);
         around.ledger.keep_spare(bytes);
         None
     }
@@ -206,8 +213,7 @@ impl Proxied {
                 self.send(now, (partner, address), hop, dscp, around);
             }
             let queue = &mut around.ports[hop.port.index()].queue;
-            let (octets, settles) = self.proxy.promise(now, partner);
-            queue.promise(hop.to, octets, settles);
+            queue.promise(hop.to, self.proxy.promise(now, partner));
         }
         around.ledger.stats_mut().proxy = Some(self.proxy.stats());
     }

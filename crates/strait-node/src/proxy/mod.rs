@@ -44,7 +44,7 @@ mod partner;
 
 use self::explicit::{Asking, Explicit};
 use self::packing::{Directions, Packing, READ_OCTETS};
-pub(crate) use self::partner::{ClassView, LinkView};
+pub(crate) use self::partner::{ClassView, HOP_LIMIT, LinkView, Promise};
 use self::partner::{Limits, Partner};
 
 /// How long a client's question waits for the far side: as long as clients are patient.
@@ -447,6 +447,7 @@ impl Proxy {
         let phase = if early { Phase::Accepted } else { Phase::Asked };
         self.add(id, partner, key, phase);
         if early {
+            self.partners[partner].session.expect(now, key);
             self.operate(id, StreamOp::Accept);
         } else {
             self.let_in_after(now, id);
@@ -514,10 +515,15 @@ impl Proxy {
         self.partners.iter().map(|it| it.address).collect()
     }
 
-    /// A datagram of a partner's session came.
-    pub(crate) fn hear_partner(&mut self, now: Instant, partner: usize, dscp: u8, datagram: &[u8]) {
-        // What is wrong with it, the session counts.
-        let _ = self.partners[partner].session.hear(now, dscp, datagram);
+    /// A datagram of a partner's session came, with this code point and so many hops left.
+    pub(crate) fn hear_partner(
+        &mut self,
+        now: Instant,
+        partner: usize,
+        (dscp, hops_left): (u8, u8),
+        datagram: &[u8],
+    ) {
+        self.partners[partner].hear(now, dscp, hops_left, datagram);
         self.follow(now, partner);
     }
 
@@ -834,7 +840,7 @@ impl Proxy {
     }
 
     /// Octets that a session has ready for the next turn of its link, beside what waits there.
-    pub(crate) fn promise(&self, now: Instant, partner: usize) -> (u64, Option<Instant>) {
+    pub(crate) fn promise(&self, now: Instant, partner: usize) -> Promise {
         self.partners[partner].promise(now)
     }
 

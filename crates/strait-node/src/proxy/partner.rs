@@ -10,6 +10,8 @@ use strait_proxy::{Session, Settings, Waits};
 use crate::config::{PartnerConfig, ProxyConfig};
 use crate::route::Prefix;
 
+/// Hops that a session's packets may take.
+pub(crate) const HOP_LIMIT: u8 = 64;
 /// What a stream may have waiting, as line time.
 const HOLD: Duration = Duration::from_secs(2);
 /// Of these, what links that repeat by themselves keep until the other side has it.
@@ -71,8 +73,10 @@ const WAIT: Duration = Duration::from_secs(30);
 const WAIT_TURN: Duration = Duration::from_secs(45);
 /// On faster lines octets aren't compressed: they cost more here than there.
 const PACKED_BIT_S: u64 = 10_000_000;
-/// The largest datagram.
-const DATAGRAM_OCTETS_MAX: usize = 1472;
+/// The largest packet, whatever the link, and to a partner behind others: every link between
+/// carries it.
+const PACKET_OCTETS_MAX: usize = 4096;
+const PACKET_OCTETS_FAR: usize = 1500;
 
 /// What streams may have, whatever the link.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +116,15 @@ pub(crate) struct LinkView {
     pub(crate) queued: u64,
     /// Nothing leaves it for now: the station that it leads to doesn't answer.
     pub(crate) silent: bool,
+}
+
+/// What a session has ready beside what waits at its link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Promise {
+    pub(crate) octets: u64,
+    pub(crate) packets: u64,
+    /// Until when there may be more.
+    pub(crate) settles: Option<Instant>,
 }
 
 /// A class of a session's datagrams at its link.
@@ -260,6 +273,8 @@ pub(crate) struct Partner {
     pub(super) link: Option<LinkView>,
     limits: Limits,
     greeted: bool,
+    /// Its packets come by no gateway between: what the link carries, it gets.
+    is_near: bool,
     /// By code point, the moment from which on a datagram may join others of its class.
     next: BTreeMap<u8, Instant>,
     seen: Instant,
@@ -283,6 +298,7 @@ impl Partner {
             link: None,
             limits,
             greeted: false,
+            is_near: false,
             next: BTreeMap::new(),
             seen: Instant::ZERO,
         }
@@ -307,12 +323,24 @@ impl Partner {
         }
     }
 
+    /// Takes a datagram of it, whose packet had so many hops left.
+    pub(super) fn hear(&mut self, now: Instant, dscp: u8, hops_left: u8, datagram: &[u8]) {
+        self.is_near = hops_left == HOP_LIMIT;
+        // What is wrong with it, the session counts.
+        let _ = self.session.hear(now, dscp, datagram);
+    }
+
     pub(super) fn set_link(&mut self, now: Instant, link: Option<LinkView>) {
         self.seen = now;
-        let Some(view) = link else {
-            self.link = None;
+        let Some(mut view) = link else {
+            (self.link, self.is_near) = (None, false);
             return;
         };
+        view.mtu = view.mtu.min(match self.is_near {
+            true => PACKET_OCTETS_MAX,
+            false => PACKET_OCTETS_FAR,
+        });
+        let link = Some(view);
         if self.link != link {
             self.session.set(view.settings(self.limits));
         }
@@ -342,18 +370,18 @@ impl Partner {
             true => link.datagram_alone(),
             false => link.datagram(),
         };
-        let octets_max = longest.saturating_sub(headers).min(DATAGRAM_OCTETS_MAX);
-        let datagram = self.session.poll(now, dscp, octets_max)?;
+        let datagram = self
+            .session
+            .poll(now, dscp, longest.saturating_sub(headers))?;
         let octets = (datagram.len() + headers) as u64;
         self.next.insert(dscp, now + link.pause(octets));
         Some(datagram)
     }
 
-    /// Octets that the session has ready for a turn that is planned by them, with their headers,
-    /// and until when there may be more.
-    pub(super) fn promise(&self, now: Instant) -> (u64, Option<Instant>) {
+    /// What the session has ready for a turn that is planned by that, with headers.
+    pub(super) fn promise(&self, now: Instant) -> Promise {
         let Some(link) = self.link.filter(|it| it.plans) else {
-            return (0, None);
+            return Promise::default();
         };
         let ready = self.session.ready();
         let mut wanting = self.session.wants(now).into_iter();
@@ -369,7 +397,12 @@ impl Partner {
             .max(framed(self.session.answers(now, ASKED_JUST_NOW)));
         let turn = if asked { short } else { u64::MAX };
         let room = turn.min(link.queued_turn()).saturating_sub(link.queued);
-        (framed(ready).min(room), self.session.settles())
+        let octets = framed(ready).min(room);
+        Promise {
+            octets,
+            packets: octets.div_ceil(link.mtu as u64),
+            settles: self.session.settles(),
+        }
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {

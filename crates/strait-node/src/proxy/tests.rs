@@ -69,6 +69,11 @@ fn config(partner: &str, prefix: &str, allow: &str) -> ProxyConfig {
 struct Pair {
     now: Instant,
     sides: [Proxy; 2],
+    link: LinkView,
+    /// Hops that packets have left when they come.
+    hops_left: u8,
+    /// Octets of the longest datagram.
+    longest: usize,
     /// Nothing crosses.
     cut: bool,
     /// Whom an address of an open is for.
@@ -89,6 +94,9 @@ impl Pair {
         let mut pair = Self {
             now: Instant::ZERO,
             sides,
+            link: LINK,
+            hops_left: HOP_LIMIT,
+            longest: 0,
             cut: false,
             meant: |_| None,
             effects: [Vec::new(), Vec::new()],
@@ -103,14 +111,15 @@ impl Pair {
         for _ in 0..200 {
             for from in 0..2 {
                 let now = self.now;
-                self.sides[from].set_link(now, 0, Some(LINK));
+                self.sides[from].set_link(now, 0, Some(self.link));
                 self.sides[from].tend(now, 0);
                 self.sides[from].connect_asked(now, is_near, |_, address| (self.meant)(address));
                 for dscp in self.sides[from].wants(now, 0) {
                     let datagram = self.sides[from].poll(now, 0, dscp, class(0));
                     if let Some(datagram) = datagram.filter(|_| !self.cut) {
                         let to = &mut self.sides[1 - from];
-                        to.hear_partner(now, 0, dscp, &datagram);
+                        self.longest = self.longest.max(datagram.len());
+                        to.hear_partner(now, 0, (dscp, self.hops_left), &datagram);
                     }
                 }
             }
@@ -188,6 +197,18 @@ fn is_near(address: IpAddr) -> bool {
 
 fn refusal(why: Unreachable) -> StreamOp {
     StreamOp::Refuse(Refusal::Unreachable(why))
+}
+
+#[test]
+fn datagrams_to_a_partner_behind_others_are_no_longer_than_every_link_carries() {
+    for (hops_left, longest) in [(HOP_LIMIT, 2040), (HOP_LIMIT - 1, 1500)] {
+        let mut pair = Pair::new(|_| ());
+        (pair.link.mtu, pair.link.bit_s) = (2040, 240_000);
+        pair.hops_left = hops_left;
+        let [near, _] = pair.connect();
+        pair.tell(0, near, StreamEvent::Data(&[7; 6000]));
+        assert_eq!(pair.longest + 28, longest, "{hops_left}");
+    }
 }
 
 #[test]
@@ -684,15 +705,15 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let now = pair.now;
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
-    assert_eq!(proxy.promise(now, 0).0, 0);
+    assert_eq!(proxy.promise(now, 0).octets, 0);
     proxy.hear_stream(now, far, StreamEvent::Data(&[1; 20_000]), None);
     // With a packet's headers for each 1,500 octets.
-    assert_eq!(proxy.promise(now, 0).0, 20_000 + PIECE + 14 * 48);
+    assert_eq!(proxy.promise(now, 0).octets, 20_000 + PIECE + 14 * 48);
     proxy.hear_stream(now, far, StreamEvent::Data(&[1; 30_000]), None);
     // 30 s of 9600 bit/s with what waits at the link, where two datagrams are enough.
-    assert_eq!(proxy.promise(now, 0).0, 36_000);
+    assert_eq!(proxy.promise(now, 0).octets, 36_000);
     proxy.set_link(now, 0, Some(LinkView { queued: 1500, ..hf }));
-    assert_eq!(proxy.promise(now, 0).0, 34_500);
+    assert_eq!(proxy.promise(now, 0).octets, 34_500);
     assert!(proxy.poll(now, 0, 10, class(0)).is_some());
     assert_eq!(proxy.poll(now, 0, 10, class(60)), None);
     // Somebody asks beside it, a while after it was asked for itself.
@@ -702,7 +723,7 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
     proxy.hear_stream(now, far, StreamEvent::Data(&[1; 15_000]), None);
-    assert_eq!(proxy.promise(now, 0).0, 12_000);
+    assert_eq!(proxy.promise(now, 0).octets, 12_000);
     // What answers it goes whole.
     let connects = |(_, op): &(StreamId, StreamOp)| matches!(op, StreamOp::Connect { .. });
     let asked = pair.take(1);
@@ -712,10 +733,10 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
     proxy.hear_stream(now, *far, StreamEvent::Data(&[1; 16_000]), None);
-    assert_eq!(proxy.promise(now, 0).0, 16_000 + PIECE + 11 * 48);
+    assert_eq!(proxy.promise(now, 0).octets, 16_000 + PIECE + 11 * 48);
     let later = now + ASKED_FOR;
-    assert!(proxy.promise(later, 0).0 > 12_000);
+    assert!(proxy.promise(later, 0).octets > 12_000);
     // Elsewhere nobody plans.
     proxy.set_link(now, 0, Some(LinkView { plans: false, ..hf }));
-    assert_eq!(proxy.promise(now, 0).0, 0);
+    assert_eq!(proxy.promise(now, 0).octets, 0);
 }

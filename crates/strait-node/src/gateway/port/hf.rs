@@ -236,7 +236,7 @@ impl Hf {
         // the next one. Whoever is answered waits longer than that.
         let urgent = head.is_some_and(|head| queue.goes_whole(head));
         let may = !urgent && self.station.peers() == 1 && self.is_answered(to);
-        let settles = queue.settles(NeighbourId(to as u16));
+        let settles = queue.promised(NeighbourId(to as u16)).settles;
         self.waits = settles.filter(|at| *at > now && may);
         if self.waits.is_some() {
             return None;
@@ -282,10 +282,11 @@ impl Hf {
     }
 }
 
-/// What services have ready for a neighbour, as packets of the longest kind.
+/// What services have ready for a neighbour.
 fn promised(queue: &Queue, to: usize) -> Waiting {
-    let octets = usize::try_from(queue.promised(NeighbourId(to as u16))).unwrap_or(usize::MAX);
-    let count = octets.div_ceil(queue.mtu.max(1));
+    let promised = queue.promised(NeighbourId(to as u16));
+    let [octets, count] =
+        [promised.octets, promised.packets].map(|it| usize::try_from(it).unwrap_or(usize::MAX));
     Waiting { octets, count }
 }
 

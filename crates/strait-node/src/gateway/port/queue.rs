@@ -25,6 +25,7 @@ use super::link::{Link, Outlet};
 use super::path::{Path, Paths};
 use crate::config::{ChatterKind, HostConfig, PortConfig};
 use crate::hop_config::{Depth, Depths};
+use crate::proxy::Promise;
 use crate::route::Hop;
 
 /// How a port carries the packets of a class.
@@ -73,8 +74,8 @@ pub(crate) struct Queue {
     pub(super) away: BTreeSet<NeighbourId>,
     /// Octets that its links take in the longest round trip of a link that repeats what it loses.
     trip_octets: u64,
-    /// By neighbour, octets that services have ready beside what waits: a turn may count on them.
-    promises: BTreeMap<NeighbourId, (u64, Option<Instant>)>,
+    /// By neighbour, what services have ready beside what waits: a turn may count on it.
+    promises: BTreeMap<NeighbourId, Promise>,
     /// Neighbours that don't answer, or have yet to.
     silent: BTreeSet<NeighbourId>,
     /// Which calls its line takes.
@@ -237,17 +238,12 @@ impl Queue {
         limits.map_or(0, most)
     }
 
-    /// A service has so many octets more ready for a neighbour, which come as what waits leaves,
-    /// and may have others until a moment.
-    pub(in crate::gateway) fn promise(
-        &mut self,
-        to: NeighbourId,
-        octets: u64,
-        settles: Option<Instant>,
-    ) {
-        let (all, last) = self.promises.entry(to).or_default();
-        *all += octets;
-        *last = (*last).max(settles);
+    /// A service has more ready for a neighbour, which comes as what waits leaves.
+    pub(in crate::gateway) fn promise(&mut self, to: NeighbourId, more: Promise) {
+        let all = self.promises.entry(to).or_default();
+        all.octets += more.octets;
+        all.packets += more.packets;
+        all.settles = all.settles.max(more.settles);
     }
 
     /// Whether a neighbour is there that doesn't answer, or has yet to.
@@ -270,13 +266,8 @@ impl Queue {
     }
 
     /// What services have ready for a neighbour.
-    pub(super) fn promised(&self, to: NeighbourId) -> u64 {
-        self.promises.get(&to).map_or(0, |(octets, _)| *octets)
-    }
-
-    /// Until when they may have more.
-    pub(super) fn settles(&self, to: NeighbourId) -> Option<Instant> {
-        self.promises.get(&to)?.1
+    pub(super) fn promised(&self, to: NeighbourId) -> Promise {
+        self.promises.get(&to).copied().unwrap_or_default()
     }
 
     /// Packets that wait.

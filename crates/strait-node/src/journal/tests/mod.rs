@@ -7,7 +7,10 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 use strait_core::id::TxId;
-use strait_core::node::{Boot, DownCause, FrameMeta, Notice, PortEvent, PortState, WallTime};
+use strait_core::node::{
+    Boot, DatagramMeta, DownCause, FrameMeta, Notice, Owner, PortEvent, PortState, SocketId,
+    WallTime,
+};
 use strait_core::rate::LineRate;
 use strait_core::{
     ClassId, Duration, Input, Instant, NeighbourId, Neighbours, Node, PortId, Room, TxMeta,
@@ -53,6 +56,22 @@ port = "net"
 via = "c"
 [policy]
 preset = "fifo"
+"#;
+
+const NAMES: &str = r#"
+name = "a"
+[host]
+addresses = ["10.9.0.1/30"]
+[dns]
+listen = ["10.9.0.1:53"]
+clients = ["10.1.0.0/24"]
+ahead = true
+[[dns.partner]]
+address = "10.9.0.2"
+[[port]]
+name = "line"
+kind = "serial"
+baud = 9600
 "#;
 
 const TWO_HOSTS: &str = r#"
@@ -383,7 +402,7 @@ fn masked_payloads_leave_their_lengths() {
 
 #[test]
 fn a_configuration_survives_being_written() {
-    for text in [SERIAL, UDP, TWO_HOSTS] {
+    for text in [SERIAL, UDP, TWO_HOSTS, NAMES] {
         let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
         let written = config_to_text(&config).unwrap();
         let again: NodeConfig = config_text::parse("written.toml", &written).unwrap();
@@ -596,6 +615,40 @@ fn a_run_with_two_host_sides_is_repeated() {
         (None, Some(JournalEnd::Closed))
     );
     assert_eq!((report.pulls, driver.pulled), (2, 2));
+}
+
+#[test]
+fn numbers_and_addresses_of_names_are_repeated() {
+    let mut driver = Driver::new(NAMES);
+    for name in 0..40 {
+        let question = [
+            b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x02n",
+            &[b'0' + name][..],
+            b"\0\0\x01\0\x01",
+        ];
+        driver.give(&Input::Datagram {
+            socket: SocketId {
+                owner: Owner(258),
+                n: 0,
+            },
+            meta: DatagramMeta {
+                src: "10.1.0.2:4000".parse().unwrap(),
+                dst: "10.9.0.1:53".parse().unwrap(),
+                dscp: 0,
+                hop_limit: 64,
+            },
+            bytes: &question.concat(),
+        });
+        driver.now += Duration::from_millis(500);
+        driver.give(&Input::Timeout);
+        driver.pull(PortId(1), 2000);
+        while driver.gateway.poll_effect().is_some() {}
+    }
+    let report = replay(&driver.file).unwrap();
+    assert_eq!((report.difference, report.pulls), (None, driver.pulled));
+    let stats = driver.gateway.stats().dns.unwrap();
+    assert!(driver.pulled >= 40 && stats.asked > 20, "{stats:?}");
+    assert_eq!(stats.own.ahead, 40);
 }
 
 /// A run with one packet that leaves by a pull, and where in the file its octets stand.
