@@ -28,8 +28,10 @@ const QUARTER_NS: u64 = 250_000_000;
 const STEP: Duration = Duration::from_secs(1);
 /// Time between snapshots that reports are made of.
 const SNAPSHOTS: Duration = Duration::from_secs(3);
-/// Time between reports at least: what the other end knows is no older than 10 s.
+/// Time between reports at least, and after which one goes with what there is room for: what the
+/// other end knows is no older than 10 s where the link pays for it.
 const SPACE: Duration = Duration::from_secs(6);
+const SPACE_MAX: Duration = Duration::from_secs(8);
 /// Octets of a report of a node with little to say: for more a link owes, and waits longer then.
 const LEAST: usize = 24;
 /// Octets around a report: a segment; with UDP and IP, or what header compression leaves of them.
@@ -193,16 +195,19 @@ impl Far {
         let octets = link.bit_s as f64 / 8.0 * self.share * passed.as_secs_f64();
         let most = (SEGMENT + beneath + OCTETS_MAX) as f64;
         partner.credit = (partner.credit + octets).min(most);
-        let is_due = partner.reported.is_none_or(|it| now.since(it) >= SPACE);
+        let since = partner.reported.map_or(SPACE_MAX, |it| now.since(it));
         // Where stations take turns, a report alone would cost one.
         let goes_along = link.turn.is_zero() || link.queued > 0;
         let room = (partner.credit as usize).saturating_sub(SEGMENT + beneath);
-        if !is_due || !goes_along || link.silent || room < LEAST {
+        if since < SPACE || !goes_along || link.silent || room < LEAST {
             return None;
         }
         let snapshot = Snapshot::new(&self.node, now, around.ledger.stats(), &[]);
         let history = self.history.until(&snapshot);
         let brief = brief(&history, &stats.name, self.port);
+        if since < SPACE_MAX && partner.teller.whole(now, &brief) > room {
+            return None;
+        }
         let report = partner.teller.write(now, &brief, room);
         let own = own_address_at(around.own, PortId::HOST, to)?;
         let ends = (

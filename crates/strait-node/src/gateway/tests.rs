@@ -23,6 +23,7 @@ mod circles;
 mod dns;
 mod echo;
 mod families;
+mod far;
 mod gaps;
 mod headers;
 mod hellos;

@@ -12,8 +12,8 @@
 //! for each: a tag of two octets, rate, wait, loss. Numbers take an octet, with three bits of
 //! mantissa ([`small`]); times are in µs, shares in millionths.
 //!
-//! Where there is no room for flows beside names that are due, 255 in place of their number says
-//! that they are as before.
+//! Where there is no room for classes and flows beside names that are due, 255 in place of their
+//! number says that they are as before.
 //!
 //! To the end, names: an octet that says what is named, one with the length, and that many. A
 //! reader skips those that it doesn't know. A name is told when it is new, and again each minute:
@@ -46,8 +46,8 @@ const CONCERNS_MAX: usize = 24;
 /// Flows whose names a reader remembers.
 const KNOWN_MAX: usize = 16;
 
-/// Flows are as before.
-const SAME_FLOWS: u8 = 255;
+/// Classes, or flows, are as before.
+const SAME: u8 = 255;
 
 /// What is named.
 const NODE: u8 = 1;
@@ -95,13 +95,17 @@ fn share(code: u8) -> f64 {
     (large(code) as f64 / 1e6).min(1.0)
 }
 
+/// What is named, and which of these.
+type Place = (u8, u16);
+type Names = BTreeMap<Place, Vec<u8>>;
+
 /// Tells a far end how a node is: figures in each report, names when they are new.
 #[derive(Debug)]
 pub struct Teller {
     /// Another number after each start: what places stand for may be another.
     life: u8,
     /// What was told when, by what it names.
-    told: BTreeMap<(u8, u16), (Vec<u8>, Instant)>,
+    told: BTreeMap<Place, (Vec<u8>, Instant)>,
     /// There were no flows in the last report.
     was_short: bool,
 }
@@ -116,28 +120,29 @@ impl Teller {
         }
     }
 
+    /// Octets of a report that leaves nothing out.
+    pub fn whole(&self, now: Instant, brief: &Brief) -> usize {
+        let names = names(brief);
+        let due = self.due(now, &names);
+        let names = due.iter().map(|it| 2 + names[it].len());
+        let octets = self.head(brief).len() + classes(brief).len() + flows(brief).len();
+        (octets + names.sum::<usize>()).min(OCTETS_MAX)
+    }
+
     /// A report of `room` octets at most, but for the figures, which have 60 or so.
     pub fn write(&mut self, now: Instant, brief: &Brief, room: usize) -> Vec<u8> {
-        let mut out = self.figures(brief);
-        let flows = flows(brief);
+        // Every other time with names in place of figures, or they would never have room.
+        self.was_short = !self.was_short && self.whole(now, brief) > room;
+        let mut out = self.head(brief);
+        if self.was_short {
+            out.extend([SAME; 2]);
+        } else {
+            out.extend(classes(brief));
+            out.extend(flows(brief));
+        }
         let mut names = names(brief);
         self.told.retain(|what, _| names.contains_key(what));
-        let mut due: Vec<_> = names.keys().copied().collect();
-        let last_told = |what: &(u8, u16)| {
-            let told = self.told.get(what);
-            told.filter(|told| told.0 == names[what]).map(|told| told.1)
-        };
-        due.retain(|what| last_told(what).is_none_or(|at| now.since(at) >= AGAIN));
-        due.sort_by_key(last_told);
-        let octets: usize = due.iter().map(|it| 2 + names[it].len()).sum();
-        // Every other time, or names would never have room.
-        self.was_short = !self.was_short && out.len() + flows.len() + octets > room;
-        if self.was_short {
-            out.push(SAME_FLOWS);
-        } else {
-            out.extend(flows);
-        }
-        for what in due {
+        for what in self.due(now, &names) {
             let name = names.remove(&what).unwrap_or_default();
             if out.len() + 2 + name.len() > room.min(OCTETS_MAX) {
                 continue;
@@ -149,7 +154,19 @@ impl Teller {
         out
     }
 
-    fn figures(&self, brief: &Brief) -> Vec<u8> {
+    /// Names that are new, or weren't told for a while: those that were never told first.
+    fn due(&self, now: Instant, names: &Names) -> Vec<Place> {
+        let last_told = |what: &Place| {
+            let told = self.told.get(what);
+            told.filter(|told| told.0 == names[what]).map(|told| told.1)
+        };
+        let mut due: Vec<Place> = names.keys().copied().collect();
+        due.retain(|what| last_told(what).is_none_or(|at| now.since(at) >= AGAIN));
+        due.sort_by_key(last_told);
+        due
+    }
+
+    fn head(&self, brief: &Brief) -> Vec<u8> {
         let mut out = Vec::from([
             VERSION,
             self.life,
@@ -164,15 +181,19 @@ impl Teller {
         if brief.calls > 0 {
             out.extend([time(brief.calls_wait_s), part(brief.calls_lost)]);
         }
-        let classes = (0..).zip(brief.classes.iter().take(CLASSES_MAX));
-        let classes: Vec<(u8, &BriefClass)> = classes.filter(|(_, it)| lives(it)).collect();
-        out.push(classes.len() as u8);
-        for (place, class) in classes {
-            let (queued, rate) = (small(class.queued_octets), small(class.out_bit_s));
-            out.extend([place, queued, rate, time(class.wait_s), part(class.lost)]);
-        }
         out
     }
+}
+
+fn classes(brief: &Brief) -> Vec<u8> {
+    let classes = (0..).zip(brief.classes.iter().take(CLASSES_MAX));
+    let classes: Vec<(u8, &BriefClass)> = classes.filter(|(_, it)| lives(it)).collect();
+    let mut out = Vec::from([classes.len() as u8]);
+    for (place, class) in classes {
+        let (queued, rate) = (small(class.queued_octets), small(class.out_bit_s));
+        out.extend([place, queued, rate, time(class.wait_s), part(class.lost)]);
+    }
+    out
 }
 
 fn flows(brief: &Brief) -> Vec<u8> {
@@ -192,7 +213,7 @@ fn lives(class: &BriefClass) -> bool {
 }
 
 /// What is named, by what and which it is.
-fn names(brief: &Brief) -> BTreeMap<(u8, u16), Vec<u8>> {
+fn names(brief: &Brief) -> Names {
     let mut all = BTreeMap::from([((NODE, 0), cut(&brief.name, NAME_MAX).into())]);
     if !brief.cause.is_empty() {
         let mut concerns = Vec::from([cause_number(&brief.cause)]);
@@ -265,7 +286,8 @@ pub struct Hearer {
     classes: BTreeMap<u8, String>,
     /// The latest last.
     flows: Vec<(u16, BriefEnds)>,
-    /// Figures of those that were told of last.
+    /// Figures of classes that were told of last, and of flows.
+    last_classes: Vec<[u8; 5]>,
     last_flows: Vec<[u8; 5]>,
 }
 
@@ -305,13 +327,12 @@ impl Hearer {
             0 => [0; 2],
             _ => reader.take()?,
         };
-        let [classes] = reader.take()?;
-        let classes = (0..classes).map(|_| reader.take::<5>());
-        let classes: Vec<[u8; 5]> = classes.collect::<Option<_>>()?;
-        let [flows] = reader.take()?;
-        if flows != SAME_FLOWS {
-            let flows = (0..flows).map(|_| reader.take::<5>());
-            self.last_flows = flows.collect::<Option<_>>()?;
+        for last in [&mut self.last_classes, &mut self.last_flows] {
+            let [number] = reader.take()?;
+            if number != SAME {
+                let each = (0..number).map(|_| reader.take());
+                *last = each.collect::<Option<_>>()?;
+            }
         }
         while let Some((kind, name)) = reader.name() {
             self.learn(kind, name);
@@ -329,7 +350,7 @@ impl Hearer {
             calls: calls.into(),
             calls_wait_s: time_s(calls_wait),
             calls_lost: share(calls_lost),
-            classes: classes.into_iter().map(|it| self.class(it)).collect(),
+            classes: self.last_classes.iter().map(|it| self.class(*it)).collect(),
             flows: self.last_flows.iter().map(|it| self.flow(*it)).collect(),
         })
     }
