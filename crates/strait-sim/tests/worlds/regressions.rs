@@ -238,6 +238,8 @@ fn names_in_use_cost_nothing_for_a_day() {
 #[test]
 fn names_outlive_an_hour_without_the_link() {
     holds("dns/hour-cut.toml");
+    holds("dns/told.toml");
+    holds("dns/web-240k.toml");
     holds("lab/dns-cut.toml");
     holds("lab/ahead.toml");
 }
