@@ -17,6 +17,7 @@ mod names;
 mod node;
 mod port;
 mod prometheus;
+pub mod quality;
 mod service;
 mod span;
 mod talker;
@@ -41,6 +42,7 @@ pub use node::{Class, Host, JournalStatus, Late, Local, Packets, Tap, Volume};
 pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Repairs, Urgent};
 pub use prometheus::metrics;
 pub use service::{Dns, Echo, Led, Mail, Olsr, Proxy, Streams};
+pub use span::{ClassSpan, Flow as FlowSpan, Link as LinkSpan, Span};
 pub use talker::{HostRow, TalkRow, TalkSource};
 
 /// How long line parts of delays are known: a node can't see when octets arrive.
