@@ -33,7 +33,7 @@ use crate::table::ResultSet;
 pub use counters::counter_table;
 pub use delay::delay_table;
 pub use stations::stations_of;
-pub use status::{mail_text, names_of, names_text, status_text, why_text};
+pub use status::{mail_text, names_of, names_text, status_text, why_text, wrapped_within};
 
 /// What a report shows.
 #[derive(Clone, Debug, Default)]

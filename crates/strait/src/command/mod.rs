@@ -20,6 +20,7 @@ mod simulated;
 mod status;
 mod study;
 mod sweep;
+mod top;
 mod web;
 mod why;
 
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Ask a running gateway how it is.
     Status(status::Args),
+    /// Watch gateways on a terminal: links, classes, flows, calls, the worst first.
+    Top(top::Args),
     /// Show running gateways in a browser, or what was recorded of them as one file.
     Web(web::Args),
     /// Say why it is slow, or that it isn't: of a running gateway, or in a scenario.
@@ -80,6 +83,7 @@ impl Command {
             Self::Lab(args) => lab::run(&args),
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
+            Self::Top(args) => top::run(&args),
             Self::Web(args) => web::run(args),
             Self::Why(args) => why::run(&args),
             Self::Dns(args) => dns::run(&args),
