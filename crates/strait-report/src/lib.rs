@@ -1,9 +1,8 @@
 //! Results: how numbers are estimated ([`estimate`]), shown ([`table`], [`scatter`]) and judged
-//! ([`table::Check`]), and the page that holds all of it.
+//! ([`table::Check`]), and the parts of a page that hold all of it.
 //!
-//! A [`Report`] is one HTML file that needs nothing else: tables, checks, plots, where the time
-//! went, and the configuration to repeat it. Every text from outside is escaped; the page may load
-//! nothing and its own policy says so.
+//! A [`Report`] is HTML that needs nothing else: tables, checks, plots, where the time went, and
+//! the configuration to repeat it. Every text from outside is escaped.
 
 mod counters;
 mod delay;
@@ -107,12 +106,7 @@ impl Report {
     /// Octets of resolved configuration in the page; a longer one is cut, and says so.
     pub const RESOLVED_MAX: usize = 200_000;
 
-    /// The page.
-    pub fn to_html(&self) -> String {
-        page::render(self)
-    }
-
-    /// What the page is made of, for another page that shows more.
+    /// What a page shows of it.
     pub fn parts(&self) -> Parts {
         page::parts(self)
     }

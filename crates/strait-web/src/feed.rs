@@ -44,7 +44,7 @@ pub fn snapshots(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Snap
 pub fn read(path: &Path, n: usize, recording: &mut Recording) -> io::Result<()> {
     for snapshot in snapshots(path)? {
         let snapshot = snapshot?;
-        recording.add(n, snapshot.uptime_s, &snapshot, &[]);
+        recording.add(n, snapshot.uptime_s, &snapshot);
     }
     Ok(())
 }
