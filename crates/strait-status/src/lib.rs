@@ -12,6 +12,7 @@ extern crate alloc;
 mod describe;
 mod flow;
 mod hf;
+pub mod ipfix;
 mod mail;
 mod names;
 mod node;

@@ -8,6 +8,7 @@ mod demo;
 mod dissector;
 mod dns;
 mod emulate;
+mod ipfix;
 mod lab;
 mod mail;
 mod measure;
@@ -47,6 +48,8 @@ pub(crate) enum Command {
     Top(top::Args),
     /// Show running gateways in a browser, or what was recorded of them as one file.
     Web(web::Args),
+    /// Tell a collector of the flows of running gateways, by IPFIX.
+    Ipfix(ipfix::Args),
     /// Say why it is slow, or that it isn't: of a running gateway, or in a scenario.
     Why(why::Args),
     /// Ask a running gateway which names its DNS proxy knows, and which it asks for.
@@ -85,6 +88,7 @@ impl Command {
             Self::Status(args) => status::run(&args),
             Self::Top(args) => top::run(&args),
             Self::Web(args) => web::run(args),
+            Self::Ipfix(args) => ipfix::run(&args),
             Self::Why(args) => why::run(&args),
             Self::Dns(args) => dns::run(&args),
             Self::Mail(args) => mail::run(&args),
