@@ -166,8 +166,7 @@ impl App {
     /// The views that the node has something for.
     pub(crate) fn views(&self) -> Vec<View> {
         let span = self.node().and_then(Node::span);
-        let has =
-            |it: &View| *it == View::default() || span.as_ref().is_some_and(|s| it.is_of(s.last));
+        let has = |it: &View| *it == View::default() || span.as_ref().is_some_and(|s| it.is_of(s));
         View::ALL.into_iter().filter(has).collect()
     }
 

@@ -208,7 +208,8 @@ fn tabs(app: &App, buffer: &mut Buffer, y: u16, styles: Styles) {
         // Without attributes brackets tell.
         let text = match is_shown {
             true => format!("[{title}]"),
-            false => format!("{}{title}", (n + 1) % 10),
+            false if n < 10 => format!("{}{title}", (n + 1) % 10),
+            false => title.to_owned(),
         };
         x = put(buffer, (x, y), width.saturating_sub(x), &text, style) + 1;
         if x >= width {

@@ -6,6 +6,7 @@
 //! cells that changed are sent, in ASCII.
 
 mod app;
+mod choices;
 mod counters;
 mod draw;
 mod node;

@@ -9,8 +9,8 @@ use ratatui_core::style::{Color, Modifier};
 use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use strait_core::delay::{DelayPart, DelayParts};
 use strait_status::{
-    Class, Dns, Echo, FlowRow, Hop, Link, Mail, Neighbour, Olsr, Packets, Port, Proxy, Rate,
-    Snapshot, Station, Streams, TalkRow,
+    Class, Dns, Echo, FlowRow, Hop, Link, Mail, Neighbour, Olsr, Packets, Port, PortFlows, Proxy,
+    Rate, Repairs, Snapshot, Station, Streams, TalkRow,
 };
 
 use crate::app::Then;
@@ -52,6 +52,16 @@ fn everything(n: u64) -> Snapshot {
                 ..Hop::default()
             }),
             frames_out: 100 * n,
+            repairs: Some(Repairs {
+                sends: true,
+                skipped: 1,
+                ..Repairs::default()
+            }),
+            flows: PortFlows {
+                segments_fitted: 30 * n,
+                gap_predicted_p50_s: Some(0.18),
+                ..PortFlows::default()
+            },
             neighbours: vec![Neighbour {
                 name: "b".into(),
                 rate_bit_s: Some(7680),
@@ -75,7 +85,9 @@ fn everything(n: u64) -> Snapshot {
                     heard_s: 2.0 * n as f64,
                     rate: Some(Rate {
                         bit_s: 2400,
-                        reason: "losses".into(),
+                        up: 3,
+                        advised_bit_s: Some(1200),
+                        reason: "a lower one delivers more".into(),
                         snr_db: Some(11.5),
                         ..Rate::default()
                     }),
@@ -98,6 +110,9 @@ fn everything(n: u64) -> Snapshot {
     };
     let mut classes = vec![class("voice", 50, 12), class("data", 20, 5600)];
     classes[1].dropped.insert("codel".into(), 2 * n);
+    classes[1].policed = [("green", 6), ("yellow", 0), ("red", 2)]
+        .map(|(colour, count)| (colour.to_owned(), count * n))
+        .into();
     let talker = |from: &str, ports, class: &str, packets: u64, wait_ms: u64| TalkRow {
         source: from.into(),
         destination: "10.2.0.2".into(),
@@ -129,6 +144,7 @@ fn everything(n: u64) -> Snapshot {
         flows: vec![call("10.1.0.7", "admitted"), call("10.1.0.8", "refused")],
         talkers,
         proxy: Some(Proxy {
+            passed: 2 * n,
             streams: streams(n),
             ..Proxy::default()
         }),
@@ -205,11 +221,11 @@ fn press(app: &mut App, keys: &str) {
     }
 }
 
-/// With `STRAIT_PICTURES=write` they are made anew.
+/// With `STRAIT_TOP_PICTURES=write` they are made anew.
 #[test]
 fn each_view_has_its_picture_at_80_by_24() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("pictures");
-    let writes = std::env::var("STRAIT_PICTURES").is_ok_and(|it| it == "write");
+    let writes = std::env::var("STRAIT_TOP_PICTURES").is_ok_and(|it| it == "write");
     let mut app = app_of([1, 2].map(everything));
     assert_eq!(app.views(), View::ALL);
     let mut check = |app: &mut App, name: &str| {
@@ -249,6 +265,22 @@ fn a_node_shows_what_it_has() {
     assert!(picture(&mut app, 80, 24).contains("SILENT: nobody is there"));
     app.hear((0, Ok(everything(1))));
     assert!(!picture(&mut app, 80, 24).contains("SILENT"));
+}
+
+#[test]
+fn a_choice_is_there_while_it_is_made() {
+    let app = app_of([1, 2].map(everything));
+    let (mut app, at) = (app, View::Choices);
+    app.view = at;
+    assert_eq!(column(&app, 0).len(), 7);
+    // Nobody was policed, cut or let pass of late, and nobody calls.
+    let mut quiet = everything(2);
+    quiet.uptime_s += 30.0;
+    quiet.flows.clear();
+    app.hear((0, Ok(quiet.clone())));
+    quiet.uptime_s += 30.0;
+    app.hear((0, Ok(quiet)));
+    assert_eq!(column(&app, 1), ["2400 bit/s", "repeats what is lost"]);
 }
 
 /// The texts of a column, from the top.

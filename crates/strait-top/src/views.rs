@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use strait_core::delay::DelayPart;
 use strait_status::quality::{Quality, opinion};
-use strait_status::{ClassSpan, FlowRow, FlowSpan, Port, Snapshot, Span, Streams};
+use strait_status::{ClassSpan, FlowRow, FlowSpan, Port, Span, Streams};
 
-use crate::counters;
 use crate::number::{percent, short, time};
 use crate::table::{Cell, Column, Row, figures, words};
+use crate::{choices, counters};
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,11 +25,12 @@ pub(crate) enum View {
     Names,
     Mail,
     Routes,
+    Choices,
     Counters,
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Links,
         Self::Classes,
         Self::Flows,
@@ -40,6 +41,7 @@ impl View {
         Self::Names,
         Self::Mail,
         Self::Routes,
+        Self::Choices,
         Self::Counters,
     ];
 
@@ -55,12 +57,14 @@ impl View {
             Self::Names => "Names",
             Self::Mail => "Mail",
             Self::Routes => "Routes",
+            Self::Choices => "Choices",
             Self::Counters => "All",
         }
     }
 
     /// Whether a node has something to show there.
-    pub(crate) fn is_of(self, now: &Snapshot) -> bool {
+    pub(crate) fn is_of(self, span: &Span<'_>) -> bool {
+        let now = span.last;
         let port = |of: fn(&Port) -> bool| now.ports.iter().any(of);
         match self {
             Self::Links | Self::Classes | Self::Counters => true,
@@ -72,6 +76,7 @@ impl View {
             Self::Names => now.dns.is_some(),
             Self::Mail => now.mail.is_some(),
             Self::Routes => now.olsr.is_some(),
+            Self::Choices => !choices::rows(span).is_empty(),
         }
     }
 
@@ -84,6 +89,7 @@ impl View {
             Self::Streams => &STREAMS,
             Self::Stations => &STATIONS,
             Self::Neighbours => &NEIGHBOURS,
+            Self::Choices => &choices::COLUMNS,
             Self::Names | Self::Mail | Self::Routes | Self::Counters => &counters::COLUMNS,
         }
     }
@@ -100,6 +106,7 @@ impl View {
             Self::Names => counters::names(span),
             Self::Mail => counters::mail(span),
             Self::Routes => counters::routes(span),
+            Self::Choices => choices::rows(span),
             Self::Counters => counters::all(span),
         }
     }
