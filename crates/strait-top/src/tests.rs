@@ -228,7 +228,7 @@ fn each_view_has_its_picture_at_80_by_24() {
     let writes = std::env::var("STRAIT_TOP_PICTURES").is_ok_and(|it| it == "write");
     let mut app = app_of([1, 2].map(everything));
     assert_eq!(app.views(), View::ALL);
-    let mut check = |app: &mut App, name: &str| {
+    let check = |app: &mut App, name: &str| {
         let drawn = picture(app, 80, 24);
         let path = folder.join(format!("{name}.txt"));
         if writes {

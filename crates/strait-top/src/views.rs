@@ -247,7 +247,7 @@ const FLOWS: [Column; 14] = [
     ),
     figures("out", 5, "bit/s that left"),
     figures("wait", 5, "mean wait, without the time on the line"),
-    figures("lost", 4, "share of its packets that was dropped"),
+    figures("lost", 5, "share of its packets that was dropped"),
     figures("here", 4, "packets that are here"),
     words("is", 12, "what it is taken for"),
     words("link", 8, "the port that it leaves by"),
@@ -310,7 +310,15 @@ fn flow(talk: Option<&FlowSpan<'_>>, known: Option<&FlowRow>, span: &Span<'_>) -
         None => it.nature.clone(),
     });
     let rate = talk.map_or(0.0, |it| it.octets_in / span.s);
-    let weight = |it: &FlowSpan<'_>| it.wait_s + lost(it) * WAIT_OF_A_LOSS_S;
+    // A network's own talk is kept off links: nobody misses it.
+    let to_many = |it: &FlowSpan<'_>| {
+        let to = it.row.destination.parse::<IpAddr>();
+        to.is_ok_and(|it| it.is_multicast())
+    };
+    let weight = |it: &FlowSpan<'_>| match to_many(it) {
+        true => 0.0,
+        false => it.wait_s + lost(it) * WAIT_OF_A_LOSS_S,
+    };
     Row {
         cells: vec![
             text(|it| it.source.to_string(), |it| it.source.clone()),
@@ -323,7 +331,7 @@ fn flow(talk: Option<&FlowSpan<'_>>, known: Option<&FlowRow>, span: &Span<'_>) -
             number(&|it| it.octets_in * 8.0 / span.s, short),
             number(&|it| it.octets_out * 8.0 / span.s, short),
             number(&|it| it.wait_s, time),
-            number(&lost, percent).bad_if(talk.is_some_and(|it| lost(it) > 0.03)),
+            number(&lost, percent).bad_if(talk.is_some_and(|it| lost(it) > 0.03 && !to_many(it))),
             number(&|it| it.row.held_packets as f64, short),
             Cell::words(is.unwrap_or_default()),
             text(|it| it.port.clone(), |it| it.port.clone()),
