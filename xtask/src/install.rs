@@ -17,7 +17,7 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 15] = [
+const TOOLS: [Tool; 16] = [
     Tool {
         program: "ip",
         package: "iproute2",
@@ -77,6 +77,11 @@ const TOOLS: [Tool; 15] = [
         program: "mgen",
         package: "mgen",
         tests: "flows that `mgen` itself sends and receives",
+    },
+    Tool {
+        program: "nfcapd",
+        package: "nfdump",
+        tests: "flows by IPFIX",
     },
     Tool {
         program: "npm",

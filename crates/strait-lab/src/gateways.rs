@@ -1,6 +1,6 @@
 //! The scenario's gateways as processes of their own, each in its namespace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -153,6 +153,10 @@ impl GatewayProcess {
 
     pub(crate) fn running(&self) -> Option<&Running> {
         self.running.as_ref()
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     /// What it says of itself.

@@ -177,6 +177,11 @@ impl Lab {
         Ok(lab)
     }
 
+    /// Where gateways can be asked how they are, in the scenario's order.
+    pub fn status_sockets(&self) -> impl Iterator<Item = &Path> {
+        self.gateways.iter().map(GatewayProcess::socket)
+    }
+
     fn start_links_and_gateways(
         &mut self,
         topology: &Topology,

@@ -83,6 +83,15 @@ fn status_and_metrics_answer_while_hostile_clients_hang_on() {
         answer.contains("strait_admitted_packets_total 0"),
         "{answer}"
     );
+    assert!(answer.contains("text/plain; version=0.0.4"), "{answer}");
+    let open =
+        "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=1.0.0\r\n\r\n";
+    let open = get(port, open);
+    assert!(
+        open.contains("Content-Type: application/openmetrics-text"),
+        "{open}"
+    );
+    assert!(open.ends_with("# EOF\n"), "{open}");
     assert!(get(port, "GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 404"));
     assert!(get(port, "POST /metrics HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 405"));
     drop(silent);

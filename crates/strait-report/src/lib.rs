@@ -1,9 +1,8 @@
 //! Results: how numbers are estimated ([`estimate`]), shown ([`table`], [`scatter`]) and judged
-//! ([`table::Check`]), and the page that holds all of it.
+//! ([`table::Check`]), and the parts of a page that hold all of it.
 //!
-//! A [`Report`] is one HTML file that needs nothing else: tables, checks, plots, where the time
-//! went, and the configuration to repeat it. Every text from outside is escaped; the page may load
-//! nothing and its own policy says so.
+//! A [`Report`] is HTML that needs nothing else: tables, checks, plots, where the time went, and
+//! the configuration to repeat it. Every text from outside is escaped.
 
 mod counters;
 mod delay;
@@ -33,7 +32,9 @@ use crate::table::ResultSet;
 pub use counters::counter_table;
 pub use delay::delay_table;
 pub use stations::stations_of;
-pub use status::{far_text, mail_text, names_of, names_text, status_text, why_text};
+pub use status::{
+    far_text, mail_text, names_of, names_text, status_text, why_text, wrapped_within,
+};
 
 /// What a report shows.
 #[derive(Clone, Debug, Default)]
@@ -107,12 +108,7 @@ impl Report {
     /// Octets of resolved configuration in the page; a longer one is cut, and says so.
     pub const RESOLVED_MAX: usize = 200_000;
 
-    /// The page.
-    pub fn to_html(&self) -> String {
-        page::render(self)
-    }
-
-    /// What the page is made of, for another page that shows more.
+    /// What a page shows of it.
     pub fn parts(&self) -> Parts {
         page::parts(self)
     }

@@ -38,13 +38,17 @@ pub fn why_text(why: &Why) -> String {
     text
 }
 
-/// Lines that fit a screen; all but the first are set in.
 fn wrapped(text: &str) -> String {
+    wrapped_within(text, SCREEN)
+}
+
+/// Lines of at most so many letters; all but the first are set in.
+pub fn wrapped_within(text: &str, width: usize) -> String {
     let start = text.len() - text.trim_start().len();
     let (mut lines, mut line) = (String::new(), String::from(&text[..start]));
     for word in text.split_whitespace() {
         let has = line.chars().count();
-        if !line.trim().is_empty() && has + 1 + word.chars().count() > SCREEN {
+        if !line.trim().is_empty() && has + 1 + word.chars().count() > width {
             let _ = writeln!(lines, "{line}");
             line = " ".repeat(start + 4);
         }

@@ -29,6 +29,8 @@ pub use host_table::TableChange;
 pub use kernel::{Around, Cable, FurtherSide};
 pub use path::{PathBook, PathTotals};
 pub use router::Router;
-pub use run::{Options, Outcome, Run, run_each, run_once, run_plain, run_scenario, run_watched};
+pub use run::{
+    Options, Outcome, Run, run_each, run_once, run_plain, run_scenario, run_told, run_watched,
+};
 pub use segment::{Seat, Segment, Survey};
 pub use world::{Attach, Fault, LinkIndex, NodeIndex, World};

@@ -152,11 +152,41 @@ pub fn run_watched(
     }
     built.world.run_until(until);
     built.world.check();
-    let own = |it: &Snapshot| loaded.nodes.iter().any(|node| node.name == it.node);
-    let last = built.world.snapshots().filter(own);
+    let last = gateways(loaded, &built.world);
     Ok(last
         .map(|it| past.entry(it.node.clone()).or_default().until(&it))
         .collect())
+}
+
+/// Runs one variant, and tells after each `step` what every gateway says of itself, until nobody
+/// wants to hear more.
+///
+/// # Errors
+/// Why the scenario can't be built.
+pub fn run_told(
+    loaded: &Loaded,
+    (variant, seed): (&str, u64),
+    step: Duration,
+    mut told: impl FnMut(Vec<Snapshot>) -> bool,
+) -> Result<(), BuildError> {
+    let mut built = build(loaded, variant, seed)?;
+    let end = loaded.scenario.duration.0;
+    let mut at = Duration::ZERO;
+    while at < end {
+        at = (at + step).min(end);
+        built.world.run_until(Instant::ZERO + at);
+        if !told(gateways(loaded, &built.world).collect()) {
+            return Ok(());
+        }
+    }
+    built.world.check();
+    Ok(())
+}
+
+/// What gateways that live say of themselves.
+fn gateways(loaded: &Loaded, world: &World) -> impl Iterator<Item = Snapshot> {
+    let own = |it: &Snapshot| loaded.nodes.iter().any(|node| node.name == it.node);
+    world.snapshots().filter(own)
 }
 
 /// The same for each of some seeds, several at a time.

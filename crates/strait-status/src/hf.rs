@@ -27,9 +27,9 @@ described! {
         /// Transmissions of a station
         turns: u64 = stats.counts.turns => counter("hf_turns").head("turns");
         /// D_PDUs sent
-        d_pdus_out: u64 = stats.counts.d_pdus_out => counter("hf_d_pdus_out").head("D_PDUs out");
+        d_pdus_out: u64 = stats.counts.d_pdus_out => counter("hf_dpdus_out").head("D_PDUs out");
         /// D_PDUs received
-        d_pdus_in: u64 = stats.counts.d_pdus_in => counter("hf_d_pdus_in").head("D_PDUs in");
+        d_pdus_in: u64 = stats.counts.d_pdus_in => counter("hf_dpdus_in").head("D_PDUs in");
         /// Frames sent again
         repeated: u64 = stats.counts.repeated => counter("hf_repeated").head("repeats");
         /// Transmissions without an answer
@@ -152,7 +152,7 @@ described! {
     /// The data rate towards another station, where it follows what arrives.
     pub struct Rate from rate: &HfRate {
         /// Data rate towards a neighbour
-        bit_s: u64 = rate.bit_s => gauge("hf_rate_bit_s").unit("bit/s").head("rate");
+        bit_s: u64 = rate.bit_s => gauge("hf_bit_rate").unit("bit/s").head("rate");
         /// Changes to a higher data rate
         up: u64 = rate.up => counter("hf_rate_up").head("changes up");
         /// Changes to a lower one by losses

@@ -14,11 +14,13 @@ mod describe;
 mod far;
 mod flow;
 mod hf;
+pub mod ipfix;
 mod mail;
 mod names;
 mod node;
 mod port;
 mod prometheus;
+pub mod quality;
 mod service;
 mod span;
 mod talker;
@@ -44,6 +46,7 @@ pub use node::{Class, Host, JournalStatus, Late, Local, Packets, Tap, Volume};
 pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Repairs, Urgent};
 pub use prometheus::metrics;
 pub use service::{Dns, Echo, Led, Mail, Olsr, Proxy, Streams};
+pub use span::{ClassSpan, Flow as FlowSpan, Link as LinkSpan, Span};
 pub use talker::{HostRow, TalkRow, TalkSource};
 
 /// How long line parts of delays are known: a node can't see when octets arrive.

@@ -56,7 +56,7 @@ described! {
         /// What its modem tells of the frames in its hands; null where nobody asked one
         found: Option<String> = None;
         /// Rate towards the neighbour, of several the first; null where no line sets one
-        rate_bit_s: Option<u64> = port.rate_bit_s() => gauge("port_rate_bit_s");
+        rate_bit_s: Option<u64> = port.rate_bit_s() => gauge("port_bit_rate");
         /// Share of the time since the start in which it sent
         #[serde(rename = "use")]
         busy_share: f64 = port.busy_share();
@@ -139,7 +139,7 @@ described! {
         name: String = neighbour.0.name.clone();
         /// Rate towards it; null before the port came up
         rate_bit_s: Option<u64> = neighbour.0.tx_rate.map(|rate| rate.bit_s())
-            => gauge("port_neighbour_rate_bit_s").head("rate [bit/s]");
+            => gauge("port_neighbour_bit_rate").head("rate [bit/s]");
         /// Octets sent to it
         octets_out: u64 = neighbour.0.octets_out
             => counter("port_neighbour_octets_out").head("octets sent");

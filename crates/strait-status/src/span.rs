@@ -6,18 +6,22 @@ use alloc::vec::Vec;
 
 use strait_core::delay::DelayPart;
 
-use crate::{Port, Snapshot, TalkRow};
+use crate::{Class, Port, Snapshot, TalkRow};
 
 /// Snapshots of one incarnation, and what passed between the first and the last.
-pub(crate) struct Span<'a> {
+#[derive(Debug)]
+pub struct Span<'a> {
     pub(crate) first: Snapshot,
-    pub(crate) last: &'a Snapshot,
+    /// The present.
+    pub last: &'a Snapshot,
     /// All of them, the last included.
     pub(crate) steps: &'a [Snapshot],
-    pub(crate) s: f64,
-    pub(crate) flows: Vec<Flow<'a>>,
+    /// How long it is.
+    pub s: f64,
+    /// Flows of late, those with the most octets first.
+    pub flows: Vec<Flow<'a>>,
     /// Link ports.
-    pub(crate) links: Vec<Link<'a>>,
+    pub links: Vec<Link<'a>>,
 }
 
 /// A counter's growth. One that is smaller than before began anew.
@@ -50,8 +54,8 @@ pub(crate) fn grown_by<'a>(now: &'a Counts, was: Option<&Counts>) -> BTreeMap<&'
 }
 
 impl<'a> Span<'a> {
-    /// Of the last snapshot's incarnation.
-    pub(crate) fn new(history: &'a [Snapshot]) -> Option<Self> {
+    /// Of the last snapshot's incarnation, the oldest snapshot first.
+    pub fn new(history: &'a [Snapshot]) -> Option<Self> {
         let last = history.last()?;
         let mut begin = history.len() - 1;
         while begin > 0 && history[begin - 1].uptime_s < history[begin].uptime_s {
@@ -83,6 +87,22 @@ impl<'a> Span<'a> {
         Some(span)
     }
 
+    /// What passed in each class.
+    pub fn classes(&self) -> Vec<ClassSpan<'a>> {
+        let all = self.last.classes.iter();
+        all.map(|class| ClassSpan::new(class, self)).collect()
+    }
+
+    /// How often a second something that is counted happened.
+    pub fn rate(&self, field: impl Fn(&Snapshot) -> u64) -> f64 {
+        grown(field(self.last), field(&self.first)) / self.s
+    }
+
+    /// The same snapshot's part then, for those who compare parts.
+    pub const fn first(&self) -> &Snapshot {
+        &self.first
+    }
+
     /// Flows that leave by a link, or are to where there is one only.
     pub(crate) fn flows_of<'s>(&'s self, link: &'s Link<'a>) -> impl Iterator<Item = &'s Flow<'a>> {
         let lone = self.links.len() == 1;
@@ -106,15 +126,22 @@ impl<'a> Span<'a> {
 }
 
 /// A flow, and what of it passed.
-pub(crate) struct Flow<'a> {
-    pub(crate) row: &'a TalkRow,
-    pub(crate) packets_in: f64,
-    pub(crate) octets_in: f64,
-    pub(crate) packets_out: f64,
-    pub(crate) octets_out: f64,
-    pub(crate) dropped: BTreeMap<&'a str, f64>,
+#[derive(Debug)]
+pub struct Flow<'a> {
+    /// What it has counted.
+    pub row: &'a TalkRow,
+    /// Packets that came.
+    pub packets_in: f64,
+    /// Their octets.
+    pub octets_in: f64,
+    /// Packets that left.
+    pub packets_out: f64,
+    /// Their octets.
+    pub octets_out: f64,
+    /// Packets destroyed, by cause.
+    pub dropped: BTreeMap<&'a str, f64>,
     /// Mean time that packets which left had waited, without the time on the line.
-    pub(crate) wait_s: f64,
+    pub wait_s: f64,
     /// Of this, what they waited for the right to send.
     pub(crate) turn_s: f64,
 }
@@ -189,7 +216,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Small packets of nearly one size at a steady pace, as calls have them.
-    pub(crate) fn is_call(&self, s: f64) -> bool {
+    pub fn is_call(&self, s: f64) -> bool {
         let row = self.row;
         let is_its = matches!(row.protocol, UDP | ESP);
         let steady = row.octets_most - row.octets_least <= (row.octets_most / 4).max(16);
@@ -215,18 +242,21 @@ pub(crate) const ESP: u8 = 50;
 pub(crate) const ICMPV6: u8 = 58;
 
 /// A link port, and what passed by it.
-pub(crate) struct Link<'a> {
-    pub(crate) port: &'a Port,
+#[derive(Debug)]
+pub struct Link<'a> {
+    /// The port.
+    pub port: &'a Port,
     pub(crate) was: Option<Port>,
     pub(crate) frames_out: f64,
-    pub(crate) octets_out: f64,
+    /// Octets sent.
+    pub octets_out: f64,
     pub(crate) packets_in: f64,
     /// Share of the time in which it sent.
-    pub(crate) busy: f64,
+    pub busy: f64,
     /// Frames that came and couldn't be used.
     pub(crate) bad_in: f64,
     /// Of what it sent, the share that was sent again.
-    pub(crate) repeats: f64,
+    pub repeats: f64,
     pub(crate) repeated: f64,
 }
 
@@ -262,8 +292,14 @@ impl<'a> Link<'a> {
     }
 
     /// A counter's growth.
-    pub(crate) fn grown(&self, field: fn(&Port) -> u64) -> f64 {
+    pub fn grown(&self, field: fn(&Port) -> u64) -> f64 {
         grown(field(self.port), self.was.as_ref().map_or(0, field))
+    }
+
+    /// Of the frames that came, the share that was damaged.
+    pub fn damaged(&self) -> f64 {
+        let bad = self.grown(|it| it.damaged + it.invalid);
+        share(bad, bad + self.grown(|it| it.frames_in))
     }
 
     /// How long a packet of 1500 octets holds the line.
@@ -271,6 +307,54 @@ impl<'a> Link<'a> {
         self.port
             .rate_bit_s
             .map_or(0.0, |rate| 12_000.0 / rate.max(1) as f64)
+    }
+}
+
+/// A class, and what passed in it.
+#[derive(Debug)]
+pub struct ClassSpan<'a> {
+    /// What it has counted.
+    pub class: &'a Class,
+    /// Packets that ended well.
+    pub packets: f64,
+    /// Octets of packets sent by links.
+    pub sent_octets: f64,
+    /// Octets of packets given to the host side.
+    pub delivered_octets: f64,
+    /// Packets destroyed.
+    pub dropped: f64,
+    /// Where the time of the packets that ended well went, by [`DelayPart::ALL`]: means.
+    pub parts_s: [f64; DelayPart::ALL.len()],
+}
+
+impl<'a> ClassSpan<'a> {
+    fn new(class: &'a Class, span: &Span<'_>) -> Self {
+        let was = span.first.classes.iter().find(|it| it.name == class.name);
+        let of = |field: fn(&Class) -> u64| grown(field(class), was.map_or(0, field));
+        let packets = of(|it| it.packets);
+        let part_s = |part| {
+            let was_ns = was.map_or(0, |it| it.delay_parts_s.part_ns(part));
+            grown(class.delay_parts_s.part_ns(part), was_ns) / 1e9 / packets.max(1.0)
+        };
+        Self {
+            class,
+            packets,
+            sent_octets: of(|it| it.sent_octets),
+            delivered_octets: of(|it| it.delivered_octets),
+            dropped: of(|it| it.dropped.values().sum()),
+            parts_s: DelayPart::ALL.map(part_s),
+        }
+    }
+
+    /// Mean time that its packets were here; nothing where none ended well.
+    pub fn stay_s(&self) -> Option<f64> {
+        (self.packets > 0.0).then(|| self.parts_s.iter().sum())
+    }
+
+    /// The share of its packets that was dropped; nothing where none ended.
+    pub fn lost(&self) -> Option<f64> {
+        let ended = self.packets + self.dropped;
+        (ended > 0.0).then(|| share(self.dropped, ended))
     }
 }
 

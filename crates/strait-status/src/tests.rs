@@ -125,7 +125,7 @@ fn every_counter_has_its_line() {
         "strait_class_delay_seconds_total{class=\"voice\",part=\"line\"} 1.500000001",
         "strait_port_strangers_total{port=\"line \\\"1\\\"\"} 2",
         "strait_port_up{port=\"line \\\"1\\\"\"} 1",
-        "strait_port_neighbour_rate_bit_s{port=\"line \\\"1\\\"\",neighbour=\"c\"} 2400",
+        "strait_port_neighbour_bit_rate{port=\"line \\\"1\\\"\",neighbour=\"c\"} 2400",
         "strait_port_neighbour_octets_out_total{port=\"line \\\"1\\\"\",neighbour=\"c\"} 77",
         "strait_port_busy_seconds_total{port=\"line \\\"1\\\"\"} 0.25",
         "strait_port_hop_repeated_total{port=\"line \\\"1\\\"\"} 4",

@@ -142,7 +142,7 @@ const play = (on) => {
 
 const open = (text, canGoBack) => {
   recording = new Recording(text);
-  if (!recording.lines.length) return close();
+  if (!recording.lines.length) return canGoBack ? close() : nobody();
   clock = recording.clock;
   by("time").hidden = false;
   by("live").hidden = !canGoBack;
@@ -150,6 +150,14 @@ const open = (text, canGoBack) => {
   by("moment").max = String(recording.lines.length - 1);
   built = "";
   moveTo(recording.lines.length - 1);
+};
+
+// A report of what has no gateways: there are its results alone.
+const nobody = () => {
+  recording = null;
+  by("state").textContent = "";
+  by("node").parentElement.hidden = true;
+  show();
 };
 
 const close = () => {

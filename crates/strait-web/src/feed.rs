@@ -14,38 +14,27 @@ use crate::recording::Recording;
 
 /// Between two snapshots of a gateway.
 const PERIOD: Duration = Duration::from_secs(1);
-/// A gateway answers at once, or is stopped by a debugger.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Before a gateway that wasn't there is asked again.
-const PAUSE: Duration = Duration::from_secs(2);
 
 /// Listens to the gateway behind `socket`, the node number `n`, as long as this process runs.
 pub(crate) fn follow(hub: Arc<Hub>, n: usize, socket: PathBuf) -> io::Result<()> {
-    let name = format!("feed {n}");
-    let thread = std::thread::Builder::new().name(name);
-    thread.spawn(move || {
-        loop {
-            let why = listen(&hub, n, &socket);
-            hub.lost(n, &socket, &why);
-            std::thread::sleep(PAUSE);
+    let path = socket.clone();
+    status::follow(socket, PERIOD, move |told| {
+        match told {
+            Ok(snapshot) => hub.heard(n, snapshot),
+            Err(why) => hub.lost(n, &path, &why),
         }
-    })?;
-    Ok(())
+        true
+    })
 }
 
-/// Until the gateway is silent; says why.
-fn listen(hub: &Hub, n: usize, socket: &Path) -> String {
-    let mut stream = match status::stream(socket, PERIOD, PATIENCE) {
-        Ok(stream) => stream,
-        Err(error) => return error.to_string(),
-    };
-    loop {
-        match stream.next_snapshot() {
-            Ok(Some((snapshot, _))) => hub.heard(n, snapshot),
-            Ok(None) => return "the gateway ended".into(),
-            Err(error) => return error.to_string(),
-        }
-    }
+/// The snapshots that `strait status --json` wrote, once or again and again.
+///
+/// # Errors
+/// The file can't be read, or there is something else in it.
+pub fn snapshots(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Snapshot>>> {
+    let file = BufReader::new(File::open(path)?);
+    let all = serde_json::Deserializer::from_reader(file).into_iter::<Snapshot>();
+    Ok(all.map(|it| it.map_err(io::Error::from)))
 }
 
 /// Takes what `strait status --json` wrote, once or again and again, as the node number `n`.
@@ -53,10 +42,9 @@ fn listen(hub: &Hub, n: usize, socket: &Path) -> String {
 /// # Errors
 /// The file can't be read, or there is something else in it.
 pub fn read(path: &Path, n: usize, recording: &mut Recording) -> io::Result<()> {
-    let file = BufReader::new(File::open(path)?);
-    for snapshot in serde_json::Deserializer::from_reader(file).into_iter::<Snapshot>() {
+    for snapshot in snapshots(path)? {
         let snapshot = snapshot?;
-        recording.add(n, snapshot.uptime_s, &snapshot, &[]);
+        recording.add(n, snapshot.uptime_s, &snapshot);
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ pub mod page;
 mod recording;
 mod server;
 
-pub use feed::read;
+pub use feed::{read, snapshots};
 pub use hub::Judge;
 pub use recording::{Clock, Recording};
 pub use server::{Options, serve};

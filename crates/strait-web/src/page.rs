@@ -9,7 +9,7 @@ use strait_status::{
     Olsr, Packets, Port, PortFlows, Proxy, Rate, Repairs, Station, Streams, Tap, Urgent,
 };
 
-use crate::recording::Recording;
+use crate::recording::{Clock, Recording};
 
 const SHELL: &str = include_str!("../assets/index.html");
 const CSS: &str = include_str!("../assets/page.css");
@@ -62,6 +62,11 @@ pub fn one_file(recording: &Recording) -> String {
 /// The same with a report: its results are the first view.
 pub fn with_results(recording: &Recording, report: &Report) -> String {
     whole(recording, Some(report.parts()))
+}
+
+/// A report of what has no gateways.
+pub fn results(report: &Report) -> String {
+    with_results(&Recording::new(Clock::Run), report)
 }
 
 fn whole(recording: &Recording, results: Option<Parts>) -> String {
@@ -141,7 +146,6 @@ mod tests {
     use strait_status::Snapshot;
 
     use super::*;
-    use crate::recording::Clock;
 
     fn file(name: &str) -> String {
         let mut recording = Recording::new(Clock::Run);
@@ -149,7 +153,7 @@ mod tests {
             node: name.into(),
             ..Snapshot::default()
         };
-        recording.add(0, 0.0, &snapshot, &[name.into()]);
+        recording.add(0, 0.0, &snapshot);
         one_file(&recording)
     }
 

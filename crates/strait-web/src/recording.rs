@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 use strait_status::Snapshot;
+use strait_status::why::Watch;
 
 /// What times of a recording count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,7 @@ struct Track {
     groups: VecDeque<Vec<(f64, String)>>,
     lines: usize,
     last: Value,
+    watch: Watch,
 }
 
 impl Recording {
@@ -53,18 +55,24 @@ impl Recording {
         }
     }
 
-    /// What the node number `n` said at `at_s`, and what is to be said of it. The oldest lines make
-    /// way.
-    pub fn add(&mut self, n: usize, at_s: f64, snapshot: &Snapshot, says: &[String]) {
+    /// What the node number `n` said at `at_s`; beside it stands why it is slow. The oldest lines
+    /// make way.
+    pub fn add(&mut self, n: usize, at_s: f64, snapshot: &Snapshot) {
+        self.make_place(n);
+        let says = [self.nodes[n].watch.hear(snapshot).line()];
         let snapshot = serde_json::to_value(snapshot).unwrap_or_default();
-        self.add_json(n, at_s, &snapshot, says);
+        self.add_json(n, at_s, &snapshot, &says);
     }
 
-    /// The same of a snapshot that is JSON already.
-    pub(crate) fn add_json(&mut self, n: usize, at_s: f64, snapshot: &Value, says: &[String]) {
+    fn make_place(&mut self, n: usize) {
         if self.nodes.len() <= n {
             self.nodes.resize_with(n + 1, Track::default);
         }
+    }
+
+    /// The same of a snapshot that is JSON already, with what is to be said of it.
+    pub(crate) fn add_json(&mut self, n: usize, at_s: f64, snapshot: &Value, says: &[String]) {
+        self.make_place(n);
         let track = &mut self.nodes[n];
         let state = kept(snapshot);
         let whole = track.groups.back().is_none_or(|group| group.len() >= GROUP);
@@ -255,9 +263,10 @@ mod tests {
     fn a_recording_reads_back_and_says_only_what_changed() {
         let mut recording = Recording::new(Clock::Run);
         for at in 0..130 {
-            recording.add(0, at.into(), &snapshot(at), &[]);
+            recording.add(0, at.into(), &snapshot(at));
         }
-        recording.add(1, 3.5, &snapshot(0), &["it is slow".into()]);
+        let slow = serde_json::to_value(snapshot(0)).unwrap();
+        recording.add_json(1, 3.5, &slow, &["it is slow".into()]);
         let text = recording.text();
         let mut lines = text.lines().map(|it| serde_json::from_str(it).unwrap());
         assert_eq!(lines.next(), Some(json!({"clock": "run"})));
@@ -275,14 +284,14 @@ mod tests {
             assert_eq!(read, snapshot(at));
         }
         assert_eq!(whole, 3);
-        assert!(lines[2].to_string().len() < 100, "{}", lines[2]);
+        assert!(lines[2].to_string().len() < 200, "{}", lines[2]);
     }
 
     #[test]
     fn an_hour_is_kept() {
         let mut recording = Recording::new(Clock::Unix);
         for at in 0..4000 {
-            recording.add(0, at.into(), &snapshot(at), &[]);
+            recording.add(0, at.into(), &snapshot(at));
         }
         let text = recording.text();
         let lines = text.lines().count() - 1;

@@ -146,7 +146,16 @@ fn a_short_lab_measures_resumes_and_leaves_nothing() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let told = lab(folder.path(), &scenario(folder.path()), &["--strict"]);
+    let kept = tempfile::tempdir().unwrap();
+    let page = kept.path().join("report.html");
+    let options = ["--strict", "--report", page.to_str().unwrap()];
+    let told = lab(folder.path(), &scenario(folder.path()), &options);
+    // Of each gateway a line a second.
+    let page = fs::read_to_string(&page).unwrap();
+    for n in 0..2 {
+        let lines = page.matches(&format!("\n{{\"n\":{n},")).count();
+        assert!(lines >= 3, "{lines} lines of gateway {n}");
+    }
     told.expect_all(&[
         "voice-loss",
         "lab-wrong-octets",

@@ -16,9 +16,10 @@ const LICENCES: &str = "0BSD, Apache-2.0, Apache-2.0 WITH LLVM-exception, BSD-2-
     BSD-3-Clause, BSL-1.0, ISC, MIT, Unicode-3.0, Unlicense, Zlib";
 
 /// Versions that are there beside a later one of the same library, and who keeps them.
-const DUPLICATES: [(&str, &str); 4] = [
+const DUPLICATES: [(&str, &str); 5] = [
     ("bitflags 1.3.2", "smoltcp and its defmt"),
     ("getrandom 0.2.17", "ring"),
+    ("signal-hook 0.3.18", "crossterm"),
     ("syn 2.0.119", "zerocopy-derive"),
     ("windows-sys 0.52.0", "ring, on Windows only"),
 ];

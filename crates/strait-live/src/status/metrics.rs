@@ -1,4 +1,5 @@
-//! Counters in the Prometheus text format (OpenMetrics 1.0), over HTTP on a loopback address.
+//! Counters as OpenMetrics 1.0, or in the Prometheus text format for those who don't ask for that,
+//! over HTTP on a loopback address.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -79,11 +80,41 @@ impl Service for MetricsServer {
     }
 }
 
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPEN: &str = "application/openmetrics-text";
 
-fn metrics(view: &View<'_>) -> String {
+/// The type and the text that a request accepts.
+fn metrics(request: &[u8], view: &View<'_>) -> (&'static str, String) {
     // Nothing in it says whose counters they are: that is the scraper's target.
-    strait_status::metrics(&view.snapshot(""))
+    let text = strait_status::metrics(&view.snapshot(""));
+    let accepts = request.windows(OPEN.len());
+    if accepts
+        .into_iter()
+        .any(|it| it.eq_ignore_ascii_case(OPEN.as_bytes()))
+    {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        return (kind, text);
+    }
+    ("text/plain; version=0.0.4; charset=utf-8", plain(&text))
+}
+
+/// OpenMetrics in the older text format: there a counter's name has its suffix everywhere, and
+/// units aren't told.
+pub fn plain(open: &str) -> String {
+    let mut text = String::new();
+    let mut help = "";
+    for line in open.lines() {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "HELP", _, what] => help = what,
+            ["#", "TYPE", name, kind] => {
+                let suffix = if kind == "counter" { "_total" } else { "" };
+                text += &format!("# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}\n");
+            }
+            ["#", ..] => {}
+            _ => text += &format!("{line}\n"),
+        }
+    }
+    text
 }
 
 fn answerer() -> Answerer {
@@ -94,7 +125,10 @@ fn answerer() -> Answerer {
         let line = request.split(|octet| *octet == b'\r').next();
         let mut words = line.unwrap_or_default().split(|octet| *octet == b' ');
         let (status, kind, body) = match (words.next(), words.next()) {
-            (Some(b"GET"), Some(b"/metrics")) => ("200 OK", CONTENT_TYPE, metrics(view)),
+            (Some(b"GET"), Some(b"/metrics")) => {
+                let (kind, text) = metrics(request, view);
+                ("200 OK", kind, text)
+            }
             (Some(b"GET"), _) => ("404 Not Found", "text/plain", "see /metrics\n".into()),
             _ => ("405 Method Not Allowed", "text/plain", "only GET\n".into()),
         };
@@ -110,6 +144,15 @@ fn answerer() -> Answerer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_have_their_suffix_in_the_older_format() {
+        let open = "# HELP a_seconds Time spent.\n# TYPE a_seconds counter\n# UNIT a_seconds seconds\n\
+                    a_seconds_total{b=\"c d\"} 1.5\n# HELP e Up.\n# TYPE e gauge\ne 1\n# EOF\n";
+        let expected = "# HELP a_seconds_total Time spent.\n# TYPE a_seconds_total counter\n\
+                        a_seconds_total{b=\"c d\"} 1.5\n# HELP e Up.\n# TYPE e gauge\ne 1\n";
+        assert_eq!(plain(open), expected);
+    }
 
     #[test]
     fn others_may_not_read_unless_allowed() {

@@ -317,6 +317,56 @@ impl Stream {
     }
 }
 
+/// Before a gateway that wasn't there is asked again.
+const PAUSE: Duration = Duration::from_secs(2);
+/// A gateway answers at once, or is stopped by a debugger.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Listens to the gateway behind the socket at `path` on a thread of its own, and tells what it
+/// says each `period`, or why it is silent, as long as whoever is told wants to hear more.
+///
+/// # Errors
+/// There is no thread.
+pub fn follow(
+    path: PathBuf,
+    period: Duration,
+    mut told: impl FnMut(Result<Snapshot, String>) -> bool + Send + 'static,
+) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("feed".into());
+    thread.spawn(move || {
+        while let Some(why) = listen(&path, period, &mut told) {
+            if !told(Err(why)) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    })?;
+    Ok(())
+}
+
+/// Until the gateway is silent: says why; nothing if nobody wants to hear more.
+fn listen(
+    path: &Path,
+    period: Duration,
+    told: &mut impl FnMut(Result<Snapshot, String>) -> bool,
+) -> Option<String> {
+    let mut stream = match stream(path, period, PATIENCE) {
+        Ok(stream) => stream,
+        Err(error) => return Some(error.to_string()),
+    };
+    loop {
+        match stream.next_snapshot() {
+            Ok(Some((snapshot, _))) => {
+                if !told(Ok(snapshot)) {
+                    return None;
+                }
+            }
+            Ok(None) => return Some("the gateway ended".into()),
+            Err(error) => return Some(error.to_string()),
+        }
+    }
+}
+
 fn doing(path: &Path) -> String {
     format!("ask for status at `{}`", path.display())
 }

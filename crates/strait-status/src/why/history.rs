@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::{Why, why};
 use crate::Snapshot;
 
 /// The time that a diagnosis is about, at best: some packets pass a slow line in it.
@@ -28,5 +29,34 @@ impl History {
     /// The snapshots, the oldest first, with the present one last.
     pub fn until(&self, now: &Snapshot) -> Vec<Snapshot> {
         self.0.iter().chain([now]).cloned().collect()
+    }
+}
+
+/// What is said of a node whose snapshots come one by one, often: it is judged each [`STEP_S`].
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    past: History,
+    /// When it was judged last, by its own clock.
+    at_s: Option<f64>,
+    why: Why,
+}
+
+impl Watch {
+    /// Takes a snapshot. One that is older than what was there is of another life.
+    pub fn hear(&mut self, now: &Snapshot) -> &Why {
+        if self.at_s.is_some_and(|at_s| now.uptime_s < at_s) {
+            *self = Self::default();
+        }
+        if self.at_s.is_none_or(|at_s| now.uptime_s - at_s >= STEP_S) {
+            self.why = why(&self.past.until(now));
+            self.past.note(now.clone());
+            self.at_s = Some(now.uptime_s);
+        }
+        &self.why
+    }
+
+    /// What was said last.
+    pub const fn why(&self) -> &Why {
+        &self.why
     }
 }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::Snapshot;
 use crate::span::Span;
 
-pub use history::{History, SPAN_S, STEP_S};
+pub use history::{History, SPAN_S, STEP_S, Watch};
 pub use pairs::together;
 
 macro_rules! causes {

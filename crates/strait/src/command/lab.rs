@@ -2,17 +2,21 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::Context;
 use strait_core::time::Duration;
 use strait_lab::{Lab, LabError, LabOptions, Left, Outcome};
 use strait_live::signals::Stop;
+use strait_live::status;
 use strait_report::scatter::Figure;
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
 use strait_report::{Report, Series, names_of, stations_of};
 use strait_scenario::{Loaded, Scenario, World, unit_of};
 use strait_status::Snapshot;
 use strait_status::why::together;
+use strait_web::{Clock, Recording};
 
 use super::agreement::{Simulated, agreement};
 use crate::exit::{self, BadInput};
@@ -90,6 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(status_code(&status)));
     }
     let bar = crate::output::progress(seconds(loaded.scenario.duration.0), &loaded.scenario.name);
+    let recorder = args.report.as_ref().map(|_| Recorder::follow(&lab));
     let ended = lab.run(&stop, |left| {
         let whole = loaded.scenario.duration.0;
         bar.set_position(seconds(whole.saturating_sub(left)) as u64);
@@ -103,11 +108,48 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         eprintln!("strait: {note}");
     }
     if let Some(path) = &args.report {
-        let page = page(&loaded, args, &outcome, &result, simulated.as_ref()).to_html();
+        let report = page(&loaded, args, &outcome, &result, simulated.as_ref());
+        let recording = recorder.map_or_else(|| Recording::new(Clock::Run), Recorder::end);
+        let page = strait_web::page::with_results(&recording, &report);
         std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(crate::output::result(&result, args.json, args.strict))
 }
+
+/// Takes down what gateways say of themselves each second, for the report.
+struct Recorder(Arc<Mutex<Option<Recording>>>);
+
+impl Recorder {
+    /// One that can't be asked is missing in the report.
+    fn follow(lab: &Lab) -> Self {
+        let recording = Arc::new(Mutex::new(Some(Recording::new(Clock::Run))));
+        let began = Instant::now();
+        for (n, socket) in lab.status_sockets().enumerate() {
+            let recording = Arc::clone(&recording);
+            let told = move |heard: Result<Snapshot, String>| {
+                let mut recording = recording.lock().unwrap_or_else(PoisonError::into_inner);
+                if let (Some(recording), Ok(snapshot)) = (recording.as_mut(), heard) {
+                    recording.add(n, began.elapsed().as_secs_f64(), &snapshot);
+                }
+                recording.is_some()
+            };
+            if let Err(error) = status::follow(socket.to_owned(), SECOND, told) {
+                tracing::warn!("{}: not in the report: {error}", socket.display());
+            }
+        }
+        Self(recording)
+    }
+
+    fn end(self) -> Recording {
+        let mut recording = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recording
+            .take()
+            .unwrap_or_else(|| Recording::new(Clock::Run))
+    }
+}
+
+/// Between two snapshots of a report.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// The scenario with only the traffic asked for, and the expectations that can still be judged.
 fn chosen(mut loaded: Loaded, args: &Args) -> anyhow::Result<Loaded> {

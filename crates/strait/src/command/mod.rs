@@ -8,6 +8,7 @@ mod demo;
 mod dissector;
 mod dns;
 mod emulate;
+mod ipfix;
 mod lab;
 mod mail;
 mod measure;
@@ -20,6 +21,7 @@ mod simulated;
 mod status;
 mod study;
 mod sweep;
+mod top;
 mod web;
 mod why;
 
@@ -42,8 +44,12 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Ask a running gateway how it is.
     Status(status::Args),
+    /// Watch gateways on a terminal: links, classes, flows, calls, the worst first.
+    Top(top::Args),
     /// Show running gateways in a browser, or what was recorded of them as one file.
     Web(web::Args),
+    /// Tell a collector of the flows of running gateways, by IPFIX.
+    Ipfix(ipfix::Args),
     /// Say why it is slow, or that it isn't: of a running gateway, or in a scenario.
     Why(why::Args),
     /// Ask a running gateway which names its DNS proxy knows, and which it asks for.
@@ -80,7 +86,9 @@ impl Command {
             Self::Lab(args) => lab::run(&args),
             Self::Run(args) => run::run(&args),
             Self::Status(args) => status::run(&args),
+            Self::Top(args) => top::run(&args),
             Self::Web(args) => web::run(args),
+            Self::Ipfix(args) => ipfix::run(&args),
             Self::Why(args) => why::run(&args),
             Self::Dns(args) => dns::run(&args),
             Self::Mail(args) => mail::run(&args),

@@ -292,7 +292,7 @@ fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
                 node: name,
                 ..snapshot.clone()
             };
-            recording.add(n, named.uptime_s, &named, &[]);
+            recording.add(n, named.uptime_s, &named);
         }
     }
     recording

@@ -6,8 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use strait_live::gateway::{STATUS_FOLDER, status_sockets};
-use strait_status::Snapshot;
-use strait_status::why::{History, STEP_S, why};
+use strait_status::why::Watch;
 use strait_web::{Clock, Judge, Options, Recording, page};
 
 use crate::exit::BadInput;
@@ -69,36 +68,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is said of a node, by its snapshots of the last half minute.
-#[derive(Default)]
-struct Judged {
-    past: History,
-    /// When it was judged last, by its own clock.
-    at_s: Option<f64>,
-    line: String,
-}
-
-impl Judged {
-    fn hear(&mut self, now: &Snapshot) -> String {
-        if self.at_s.is_some_and(|at_s| now.uptime_s < at_s) {
-            *self = Self::default();
-        }
-        if self.at_s.is_none_or(|at_s| now.uptime_s - at_s >= STEP_S) {
-            self.line = why(&self.past.until(now)).line();
-            self.past.note(now.clone());
-            self.at_s = Some(now.uptime_s);
-        }
-        self.line.clone()
-    }
-}
-
 /// Says of each node why it is slow.
 fn judge(nodes: usize) -> Judge {
-    let mut judged: Vec<Judged> = (0..nodes).map(|_| Judged::default()).collect();
+    let mut judged = vec![Watch::default(); nodes];
     Box::new(move |n, heard| {
         let now = heard.get(n).and_then(Option::as_ref);
         let lines = now.zip(judged.get_mut(n));
-        lines.map(|(now, it)| it.hear(now)).into_iter().collect()
+        lines
+            .map(|(now, it)| it.hear(now).line())
+            .into_iter()
+            .collect()
     })
 }
 

@@ -15,6 +15,7 @@ use strait_status::Snapshot;
 use strait_status::why::{Why, together};
 
 use super::status::{PATIENCE, only_socket};
+use super::top::check_variant;
 use crate::exit::BadInput;
 
 /// Say why it is slow, or that it isn't: the worst first, each with what to look at next.
@@ -95,12 +96,7 @@ fn past(args: &Args) -> anyhow::Result<Vec<Vec<Snapshot>>> {
 
 fn simulated(path: &Path, args: &Args) -> anyhow::Result<Vec<Vec<Snapshot>>> {
     let loaded = Scenario::load(path)?;
-    let known: Vec<&str> = loaded.scenario.variant_names().collect();
-    if !known.contains(&args.variant.as_str()) {
-        let known = known.join("`, `");
-        let message = format!("--variant: no `{}` (there are `{known}`)", args.variant);
-        return Err(BadInput(message).into());
-    }
+    check_variant(&loaded, &args.variant)?;
     let end = loaded.scenario.duration.0;
     let at = args.at.map_or(end, |at| at.0);
     if at > end || at.is_zero() {

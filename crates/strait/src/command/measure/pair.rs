@@ -155,7 +155,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             figures: vec![picture],
             ..Report::default()
         };
-        put(path, &report.to_html())?;
+        put(path, &strait_web::page::results(&report))?;
     }
     Ok(crate::output::result(&result, args.json, args.strict))
 }

@@ -221,7 +221,7 @@ fn finish(args: &Args, analysis: Analysis) -> anyhow::Result<ExitCode> {
             Some(_) => "What happened to the same packets between two places, A and B.",
             None => "What passed one place.",
         };
-        let page = analysis.into_report(title, about).to_html();
+        let page = strait_web::page::results(&analysis.into_report(title, about));
         std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(crate::output::result(&result, args.json, args.strict))

@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     if let Some(path) = &args.report {
         let page = page::report(&loaded, &axes, &entries, &wanted, &result);
-        std::fs::write(path, page.to_html())
+        std::fs::write(path, strait_web::page::results(&page))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(crate::output::result(&result, args.json, args.strict))
