@@ -1,12 +1,16 @@
 //! The terminal: it is given back as it was, whatever happens.
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::os::fd::AsFd;
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, raise};
 use nix::sys::termios::tcdrain;
 use ratatui_core::terminal::Terminal;
@@ -18,12 +22,15 @@ use ratatui_crossterm::crossterm::terminal::{
 use ratatui_crossterm::crossterm::{cursor, execute};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 
 use crate::app::{App, Heard, Then};
 use crate::draw::draw;
 
 /// Between two looks at what came, keys excepted.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long it may take to end when the terminal is gone.
+const GONE: Duration = Duration::from_secs(1);
 
 /// What a screen is written through: a whole picture at once.
 type Screen = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
@@ -78,6 +85,14 @@ pub fn show(app: &mut App, heard: &Receiver<Heard>, interval: Duration) -> io::R
         flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
         flag::register(signal, Arc::clone(&stop))?;
     }
+    let mut gone = Signals::new([SIGHUP])?;
+    thread::spawn(move || {
+        if gone.forever().next().is_some() {
+            thread::sleep(GONE);
+            give_back();
+            std::process::exit(1);
+        }
+    });
     let before = panic::take_hook();
     let ends = Arc::clone(&stop);
     panic::set_hook(Box::new(move |panic| {
@@ -138,7 +153,7 @@ fn show_once(screen: &mut Screen, app: &mut App) -> io::Result<()> {
     screen.draw(|frame| draw(app, frame.buffer_mut()))?;
     screen.backend_mut().flush()?;
     match tcdrain(io::stdout()) {
-        Err(nix::errno::Errno::EINTR) | Ok(()) => Ok(()),
+        Err(Errno::EINTR) | Ok(()) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -146,9 +161,8 @@ fn show_once(screen: &mut Screen, app: &mut App) -> io::Result<()> {
 /// What the keys that were pressed lead to, or that there were none for a while.
 fn keys(app: &mut App) -> io::Result<Then> {
     let mut then = Then::Stay;
-    let mut patience = LOOK;
-    while event::poll(patience)? {
-        patience = Duration::ZERO;
+    wait()?;
+    while event::poll(Duration::ZERO)? {
         let one = match event::read()? {
             Event::Key(key) => app.press(key),
             Event::Resize(..) => Then::Redraw,
@@ -161,4 +175,24 @@ fn keys(app: &mut App) -> io::Result<Then> {
         }
     }
     Ok(then)
+}
+
+/// Waits for keys for a while. Of a terminal that is gone `event::poll` would read nothing for ever.
+fn wait() -> io::Result<()> {
+    let stdin = io::stdin();
+    let mut keys = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let patience = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
+    match poll(&mut keys, patience) {
+        Err(Errno::EINTR) => return Ok(()),
+        other => other?,
+    };
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+    let found = keys[0].revents().unwrap_or(PollFlags::empty());
+    if found.intersects(gone) {
+        return Err(io::Error::new(
+            io::ErrorKind::BrokenPipe,
+            "the terminal is gone",
+        ));
+    }
+    Ok(())
 }

@@ -89,6 +89,13 @@ impl Terminal {
         self.wait_for(text);
     }
 
+    /// The process that shows it: the child of `script`.
+    fn program(&self) -> String {
+        let of = self.script.id();
+        let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
+        children.split_whitespace().next().unwrap().into()
+    }
+
     fn ended(&mut self) -> i32 {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -209,10 +216,7 @@ fn a_second_of_changes_takes_less_than_a_second_at_9600_baud() {
 fn it_follows_the_size_and_a_signal_gives_the_terminal_back() {
     let mut top = Terminal::start(&load());
     top.wait_for("F10 quit");
-    // The child of `script` is the program itself.
-    let of = top.script.id();
-    let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap();
-    let child = children.split_whitespace().next().unwrap();
+    let child = &top.program();
     let line = std::fs::read_link(format!("/proc/{child}/fd/0")).unwrap();
     let stty = Command::new("stty")
         .arg("-F")
@@ -225,6 +229,18 @@ fn it_follows_the_size_and_a_signal_gives_the_terminal_back() {
     assert!(kill.unwrap().success());
     top.wait("end", Terminal::is_as_before);
     assert_eq!(top.ended(), 0);
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let mut top = Terminal::start(&load());
+    top.wait_for("F10 quit");
+    let program = top.program();
+    top.script.kill().unwrap();
+    top.wait("end", |_| {
+        let state = std::fs::read_to_string(format!("/proc/{program}/stat"));
+        state.is_ok_and(|it| it.contains(") Z")) || !Path::new("/proc").join(&program).exists()
+    });
 }
 
 /// Answers as a gateway does, 50 times a second and whoever listens; counts what it could say.
