@@ -1,5 +1,5 @@
-//! What gateways at far ends say of themselves. Addresses are for an operator's eyes: they are in no
-//! log and no metrics.
+//! What gateways at far ends say of themselves. Addresses are for an operator's eyes: they are in
+//! no log and no metrics.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -38,9 +38,9 @@ described! {
         /// The rate of its side of the link
         rate_bit_s: u64 = far.0.brief.rate_bit_s => column("rate").unit("bit/s");
         /// What it sends by the link
-        out_bit_s: u64 = far.0.brief.out_bit_s => gauge("far_out_bit_s").head("out [bit/s]");
+        out_bit_s: u64 = far.0.brief.out_bit_s => gauge("far_out_bit_rate").head("out [bit/s]");
         /// What it receives by the link
-        in_bit_s: u64 = far.0.brief.in_bit_s => gauge("far_in_bit_s").head("in [bit/s]");
+        in_bit_s: u64 = far.0.brief.in_bit_s => gauge("far_in_bit_rate").head("in [bit/s]");
         /// The share of what came to it that was damaged
         lost_in: f64 = far.0.brief.lost_in => gauge("far_lost_in").head("damaged in");
         /// Calls under way there

@@ -177,7 +177,7 @@ fn keys(app: &mut App) -> io::Result<Then> {
     Ok(then)
 }
 
-/// Waits for keys for a while. Of a terminal that is gone `event::poll` would read nothing for ever.
+/// Waits for keys for a while. Of a terminal that is gone `event::poll` would read for ever.
 fn wait() -> io::Result<()> {
     let stdin = io::stdin();
     let mut keys = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];

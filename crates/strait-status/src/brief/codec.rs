@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Behind the number of calls, if there are any, what they wait and lose. Then the number of
-//! classes told of, five octets for each: place, octets waiting, rate, wait, loss; and of flows, five
-//! for each: a tag of two octets, rate, wait, loss. Numbers take an octet, with three bits of
+//! classes told of, five octets for each: place, octets waiting, rate, wait, loss; and of flows,
+//! five for each: a tag of two octets, rate, wait, loss. Numbers take an octet, with three bits of
 //! mantissa ([`small`]); times are in µs, shares in millionths.
 //!
 //! Where there is no room for classes and flows beside names that are due, 255 in place of their
