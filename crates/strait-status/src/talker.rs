@@ -94,15 +94,9 @@ described! {
         /// Its address
         source: String = host.key.to_string();
         /// Packets taken in from it
-        packets_in: u64 = host.value.talk.packets_in;
+        packets_in: u64 = host.value.packets_in;
         /// Their octets
-        octets_in: u64 = host.value.talk.octets_in;
-        /// Packets of it that left
-        packets_out: u64 = host.value.talk.packets_out;
-        /// Their octets
-        octets_out: u64 = host.value.talk.octets_out;
-        /// Packets of it destroyed, by cause
-        dropped: Counts = causes(&host.value.talk.dropped);
+        octets_in: u64 = host.value.octets_in;
         /// Flows that it began
         flows: u64 = host.value.flows;
     }

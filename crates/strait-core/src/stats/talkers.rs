@@ -20,7 +20,7 @@ pub struct Talkers {
     hosts: Box<Table<IpAddr, HostTalk>>,
 }
 
-/// Packets of one flow, or of one host.
+/// Packets of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Talk {
@@ -61,8 +61,10 @@ pub struct FlowTalk {
 /// What a host sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostTalk {
-    /// How many packets there were, and what became of them.
-    pub talk: Talk,
+    /// Packets taken in or made.
+    pub packets_in: u64,
+    /// Their octets.
+    pub octets_in: u64,
     /// Flows that it began.
     pub flows: u64,
 }
@@ -135,7 +137,8 @@ impl Talkers {
             .hosts
             .count(now, hash_address(0, info.src), info.src, octets);
         if let Some(host) = host {
-            host.talk.come(octets);
+            host.packets_in += 1;
+            host.octets_in += octets;
             host.flows += u64::from(is_new);
         }
     }
@@ -151,9 +154,6 @@ impl Talkers {
                 flow.port = Some(port);
                 flow.parts.merge(&record.parts);
             }
-        }
-        if let Some(host) = self.hosts.find(hash_address(0, info.src), &info.src) {
-            host.talk.end(record);
         }
     }
 
