@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// One JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Only what gateways at far ends said of themselves ([far] of the node file).
+    /// Only what gateways at far ends said of themselves (`[far]` of the node file).
     #[arg(long, conflicts_with = "json")]
     far: bool,
     /// Go on, with so many seconds between; with --json a line each time.
