@@ -1,6 +1,7 @@
 //! What gateways at both ends of a link tell each other of themselves: a report each, as often as
 //! a small share of the link allows. The format is [`strait_status::brief`]'s.
 
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -24,6 +25,8 @@ const QUIET: u8 = 1;
 /// What clocks in reports count.
 const QUARTER: Duration = Duration::from_nanos(QUARTER_NS);
 const QUARTER_NS: u64 = 250_000_000;
+/// Reports that are compared: clocks drift apart.
+const LATEST: usize = 32;
 /// Time between looks at who is due.
 const STEP: Duration = Duration::from_secs(1);
 /// Time between snapshots that reports are made of.
@@ -49,18 +52,22 @@ struct Partner {
     /// Octets that may be sent now, in the parts that a bit/s gives in a nanosecond.
     credit: f64,
     reported: Option<Instant>,
-    /// The least difference of the clocks here and there when a report came.
-    fastest: Option<u8>,
+    /// Differences of the clocks here and there when the latest reports came.
+    took: VecDeque<u8>,
 }
 
 impl Partner {
     fn learn(&mut self, now: Instant, brief: Brief) {
-        // Clocks of two nodes agree in nothing but their pace: the fastest report sets the mark.
+        // Clocks of two nodes agree in nothing but their pace: the fastest of the latest reports
+        // sets the mark.
         let clock = (now.as_nanos() / QUARTER_NS) as u8;
         let took = clock.wrapping_sub(brief.at);
-        let fastest = self.fastest.filter(|it| took.wrapping_sub(*it) < 128);
-        let fastest = *self.fastest.insert(fastest.unwrap_or(took));
-        let late = QUARTER * u32::from(took.wrapping_sub(fastest));
+        if self.took.len() == LATEST {
+            self.took.pop_front();
+        }
+        self.took.push_back(took);
+        let late = self.took.iter().map(|it| took.wrapping_sub(*it) as i8);
+        let late = QUARTER * late.max().unwrap_or(0).max(0) as u32;
         let stats = &mut self.stats;
         let age = stats.as_of.map(|at| now.since(at));
         stats.age_max = stats.age_max.max(age.unwrap_or_default());
@@ -102,7 +109,7 @@ impl Far {
             hearer: Hearer::default(),
             credit: 0.0,
             reported: None,
-            fastest: None,
+            took: VecDeque::new(),
         });
         Self {
             node: config.name.clone(),
@@ -140,7 +147,13 @@ impl Far {
         let bytes = around.ledger.close(now, packet, Fate::Absorbed);
         let report = udp_payload(&bytes).map_or(&[][..], |(_, payload)| payload);
         partner.stats.reports_in += 1;
-        match partner.hearer.read(report) {
+        let before = partner.hearer.life();
+        let read = partner.hearer.read(report);
+        if partner.hearer.life() != before {
+            // Its clock began anew.
+            partner.took.clear();
+        }
+        match read {
             Some(brief) => partner.learn(now, brief),
             None => partner.stats.malformed += 1,
         }

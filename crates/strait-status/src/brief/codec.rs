@@ -310,6 +310,11 @@ impl<'a> Reader<'a> {
 }
 
 impl Hearer {
+    /// The far end's life, once it was heard.
+    pub const fn life(&self) -> Option<u8> {
+        self.life
+    }
+
     /// How the node at the far end is by a report. `None` if it is none that can be read.
     pub fn read(&mut self, report: &[u8]) -> Option<Brief> {
         let mut reader = Reader(report);

@@ -51,6 +51,27 @@ fn both_ends_know_each_other_for_a_hundredth_of_the_line() {
 }
 
 #[test]
+fn a_far_end_that_begins_anew_is_no_older_for_it() {
+    let text = end(2, 1, "kind = \"serial\"\nbaud = 9600");
+    let config: NodeConfig = config_text::parse("test.toml", &text).unwrap();
+    let mut ends = [serial(1, 2), serial(2, 1)];
+    run(&mut ends, 0, 50);
+    // Its clock stands 20 s back, which is less than the half of what a report's clock counts.
+    let mut far_end = up(Gateway::seeded(&config, 2, &[]).unwrap(), &text);
+    for s in 50..150 {
+        let (here, there) = (Instant::from_secs(s), Instant::from_secs(s - 20));
+        ends[0].handle(here, Input::Timeout);
+        far_end.handle(there, Input::Timeout);
+        for sent in pull_all(&mut far_end, LINE, there) {
+            ends[0].handle(here, frame(LINE, &sent));
+        }
+        let age = far(&ends[0]).as_of.map(|at| here.since(at));
+        assert!(age.unwrap() <= Duration::from_secs(12), "{s} s: {age:?}");
+    }
+    assert!(far(&ends[0]).reports_in >= 15);
+}
+
+#[test]
 fn a_report_is_taken_from_the_partner_alone_and_read_with_care() {
     let mut gateway = serial(1, 2);
     let at = |host: u8| SocketAddr::new([10, 9, 0, host].into(), 7482);
