@@ -79,13 +79,13 @@ pub fn worst_wait(policy: &Policy, class: ClassId, line: Line) -> WorstWait {
     let age = of_class.and_then(|class| {
         let is_fair = matches!(class.queue, QueueConfig::Fair(_));
         let fair = is_fair.then(|| class.octets.unwrap_or(u64::MAX));
-        let uncut = if line.cuts_packets {
-            0
-        } else {
-            line.unit_octets
+        // Where no packet is cut, one is leaving and one is with the layer below.
+        let uncut = match line.cuts_packets {
+            true => 0,
+            false => 2 * line.unit_octets.min(PACKET_OCTETS_MAX),
         };
         let site = Site {
-            unit_octets: uncut.min(PACKET_OCTETS_MAX) as u32,
+            unit_octets: uncut as u32,
             ..Site::default()
         };
         let rate = LineRate::new(line.bit_s, 8);

@@ -154,14 +154,15 @@ impl PortConfig {
     }
 
     /// Octets that leave without interruption, as far as they may take longer than a class's age:
-    /// a whole packet where none is cut; of a KISS modem the two frames that it may have in hand.
+    /// where no packet is cut, one that is leaving and one that the layer below has; of a KISS
+    /// modem the two frames that it may have in hand.
     pub(crate) fn uncut_octets(&self) -> usize {
         let packet = match self.profile.cuts_packets() {
             true => 0,
             false => self.mtu_octets(),
         };
-        let frames = self.kiss().map_or(0, |_| 2 * self.frame_octets_max());
-        packet.max(frames)
+        let frame = self.kiss().map_or(0, |_| self.frame_octets_max());
+        2 * packet.max(frame)
     }
 
     pub(super) fn validate_kiss(&self, kiss: &KissConfig) -> Result<(), InvalidConfig> {

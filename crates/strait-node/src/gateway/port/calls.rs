@@ -34,6 +34,8 @@ pub(in crate::gateway) struct Calls {
     observes: bool,
     admission: AdmissionConfig,
     compresses: bool,
+    /// Octets whose time comes on top of a class's age.
+    uncut_octets: usize,
 }
 
 impl Calls {
@@ -44,6 +46,7 @@ impl Calls {
             observes: config.observes_calls(),
             admission: config.admission.clone().unwrap_or_default(),
             compresses: config.compression != Compression::None,
+            uncut_octets: config.uncut_octets(),
         }
     }
 
@@ -127,8 +130,9 @@ impl Queue {
     fn is_in_time<L: Link + ?Sized>(&self, link: &mut L, class: ClassId, to: NeighbourId) -> bool {
         let rate = self.rate_to(to);
         let longest = link.longest_piece(self, rate);
+        let uncut = rate.time_for(self.calls.uncut_octets as u64);
         let age = self.classes[class.index()].age;
-        age.is_none_or(|age| rate.time_for(longest as u64) * 2 <= age)
+        age.is_none_or(|age| rate.time_for(longest as u64) * 2 <= age + uncut)
     }
 
     /// The flows that leave here.
