@@ -54,8 +54,8 @@ pub struct LinkSettings {
 }
 
 impl LinkSettings {
-    /// The shortest useful segment: below it, headers and checks cost more than a tenth.
-    pub const SEGMENT_OCTETS_MIN: usize = 32;
+    /// The shortest useful segment: below it, headers and checks cost more than a twentieth.
+    pub const SEGMENT_OCTETS_MIN: usize = 64;
 
     /// Line time that a segment may hold the line for, where nothing else is configured: at
     /// 9600 baud 8N1, 96 octets of payload; from about 120 kbit/s on, packets go whole.
