@@ -49,24 +49,42 @@ const LOSS_UNIT: f64 = 0.01;
 
 /// Judges an alternative by the figures of paired runs.
 pub(super) fn judge(world: &World, own: &[Vec<f64>], other: &[Vec<f64>]) -> Verdict {
-    let quantities = world.quantities().into_iter().enumerate();
-    let figures = quantities.filter_map(|(place, (quantity, metric))| {
-        let pairs = own
-            .iter()
-            .zip(other)
-            .map(|(own, other)| (own[place], other[place]));
-        let pairs: Vec<(f64, f64)> = pairs.collect();
-        figure(world, quantity, metric, &pairs)
+    let figures = paired(world, own, other).filter_map(|(quantity, metric, pairs)| {
+        let logarithms = logarithms(world, quantity, &pairs);
+        figure(metric, &pairs, logarithms)
     });
     verdict(&figures.collect::<Vec<_>>())
 }
 
-fn figure(
+/// Whether an alternative may dominate once all runs are made, of which these are more than half:
+/// the median of all is at most the greatest of them.
+pub(super) fn may_dominate(world: &World, own: &[Vec<f64>], other: &[Vec<f64>]) -> bool {
+    let most = paired(world, own, other).map(|(quantity, _, pairs)| {
+        let logarithms = logarithms(world, quantity, &pairs);
+        logarithms.into_iter().fold(f64::MIN, f64::max).exp()
+    });
+    let (least, most) = most.fold((f64::MAX, 0.0), |(least, most), it| {
+        (f64::min(least, it), f64::max(most, it))
+    });
+    dominates(most, least)
+}
+
+/// Of each figure what it is, its name, and its values with the defaults and with an alternative.
+fn paired<'a>(
     world: &World,
-    quantity: Quantity,
-    metric: String,
-    pairs: &[(f64, f64)],
-) -> Option<Figure> {
+    own: &'a [Vec<f64>],
+    other: &'a [Vec<f64>],
+) -> impl Iterator<Item = (Quantity, String, Vec<(f64, f64)>)> + use<'a> {
+    let quantities = world.quantities().into_iter().enumerate();
+    quantities.map(move |(place, (quantity, metric))| {
+        let pairs = own.iter().zip(other);
+        let pairs = pairs.map(|(own, other)| (own[place], other[place]));
+        (quantity, metric, pairs.collect())
+    })
+}
+
+/// Logarithms of the pairs' ratios; above 0 the alternative is better.
+fn logarithms(world: &World, quantity: Quantity, pairs: &[(f64, f64)]) -> Vec<f64> {
     // How far apart two values are equal, and what is added to both.
     let (equal, unit) = match quantity {
         Quantity::Loss => (LOSS_UNIT, LOSS_UNIT),
@@ -79,7 +97,10 @@ fn figure(
         }
         ((own + unit) / (other + unit)).ln()
     });
-    let logarithms: Vec<f64> = logarithms.collect();
+    logarithms.collect()
+}
+
+fn figure(metric: String, pairs: &[(f64, f64)], logarithms: Vec<f64>) -> Option<Figure> {
     let interval = mean_interval(&logarithms)?;
     Some(Figure {
         metric,
@@ -102,13 +123,21 @@ fn verdict(figures: &[Figure]) -> Verdict {
     let by_ratio = |a: &&Figure, b: &&Figure| a.ratio.total_cmp(&b.ratio);
     let best = figures.iter().filter(|it| it.sure).max_by(by_ratio);
     let worst = figures.iter().min_by(by_ratio);
-    let gain = best.map_or(0.0, |it| it.ratio - 1.0);
-    let loss = worst.map_or(0.0, |it| (1.0 / it.ratio - 1.0).max(0.0));
     Verdict {
-        dominates: gain > BETTER - 1.0 && loss < gain / 2.0,
+        dominates: dominates(
+            best.map_or(1.0, |it| it.ratio),
+            worst.map_or(1.0, |it| it.ratio),
+        ),
         best: best.cloned(),
         worst: worst.cloned(),
     }
+}
+
+/// Whether who is at best and at worst so many times as good is better by more than [`BETTER`], and
+/// nowhere worse by half as much.
+fn dominates(best: f64, worst: f64) -> bool {
+    let loss = (1.0 / worst - 1.0).max(0.0);
+    best > BETTER && loss < (best - 1.0) / 2.0
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use strait_core::chance::Stream;
-use strait_core::units::{BitRate, Time};
+use strait_core::units::{BitRate, Octets, Time};
 use strait_node::config_text::ConfigError;
+use strait_report::estimate::mean_interval;
 use strait_scenario::{DiskFiles, Loaded, Scenario};
 use toml::{Table, Value, toml};
 
@@ -174,7 +175,7 @@ impl World {
             ),
             spread_s: CASE_SPREAD_S,
         };
-        world.share_line();
+        world.share_line(study.octets_max);
         world
     }
 
@@ -239,12 +240,13 @@ impl World {
                 what,
             });
         }
-        self.share_line();
+        self.share_line(study.octets_max);
     }
 
     /// Turns weights of transfers into octets: all together fill the line for the world's time.
-    fn share_line(&mut self) {
-        let line = self.carries_bit_s / 8.0 * self.span_s;
+    fn share_line(&mut self, octets_max: Option<Octets>) {
+        let octets_max = octets_max.map_or(f64::MAX, |most| most.0 as f64);
+        let line = (self.carries_bit_s / 8.0 * self.span_s).min(octets_max);
         let whole = self.octets();
         for flow in &mut self.flows {
             if let What::Transfer { octets, .. } | What::Page { octets, .. } = &mut flow.what {
@@ -596,7 +598,8 @@ impl World {
         figures.collect()
     }
 
-    /// The greatest mean loss of a call, each way by itself, beyond the line's own.
+    /// The greatest loss of a call, each way by itself, beyond the line's own: what its runs show
+    /// for sure, the lower end of the mean's 95 % interval.
     pub(super) fn voice_loss(&self, runs: &[Vec<f64>]) -> Option<f64> {
         let quantities = self.quantities();
         let calls = quantities
@@ -605,11 +608,12 @@ impl World {
             .filter(|(_, (quantity, name))| {
                 *quantity == Quantity::Loss && name.starts_with("call")
             });
-        let means = calls.map(|(place, _)| {
-            let losses: f64 = runs.iter().map(|run| run[place]).sum();
-            losses / runs.len() as f64 - self.chance_loss()
+        let least = calls.filter_map(|(place, _)| {
+            let losses: Vec<f64> = runs.iter().map(|run| run[place]).collect();
+            let interval = mean_interval(&losses)?;
+            Some(interval.mean - interval.half_width? - self.chance_loss())
         });
-        means.reduce(f64::max)
+        least.reduce(f64::max)
     }
 }
 
