@@ -32,7 +32,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Cases of each kind of link.
-const RUNS: u64 = 40;
+const RUNS: u64 = 16;
 /// What one frame may cost.
 const COST_S: u64 = 10;
 /// How long service is watched after that.

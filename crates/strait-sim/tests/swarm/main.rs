@@ -20,14 +20,14 @@ use draw::{Drawn, draw, draw_mesh};
 use judge::{Verdict, judge};
 
 /// Scenarios that a run of the tests tries.
-const RUNS: u64 = 2000;
+const RUNS: u64 = 800;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
 /// Meshes of the same.
-const MESHES: u64 = 100;
+const MESHES: u64 = 40;
 
 /// What the scenario of a seed came to; a panic is wrong.
 fn attempt(seed: u64, draw: fn(u64) -> Drawn) -> Verdict {
