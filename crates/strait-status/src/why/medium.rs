@@ -330,7 +330,8 @@ fn comes_and_goes(span: &Span<'_>, name: &str) -> bool {
     losses.len() >= 4 && heavy >= 1 && light >= 2
 }
 
-/// A line that has work all the time and carries less than its rate.
+/// A line that has work all the time and carries less than its rate: it isn't in use, or each of its
+/// octets takes longer than the port says.
 fn slow(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     let port = link.port;
     let takes_turns = port.hf.is_some() || port.hop.is_some();
@@ -340,32 +341,32 @@ fn slow(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
         return;
     };
     let lone = span.links.len() == 1;
-    let works = lone && span.steps.iter().all(waits);
+    let works = lone && span.steps.iter().skip(1).all(waits);
     let turns = span
         .flows_of(link)
         .map(|it| share(it.turn_s, it.wait_s))
         .fold(0.0, f64::max);
-    if works && link.busy < SLOW && turns < 0.3 {
-        let carried = link.octets_out * 8.0 / span.s;
-        let text = format!(
-            "The line {} carries {} although packets wait and it is set to {}: the modem or line is \
-             slower than its port says, or the policy holds it back.",
-            port.name,
-            rate(carried),
-            rate(rate_bit_s as f64),
-        );
-        let look = format!(
-            "set the rate of the port {} and of its modem alike",
-            port.name
-        );
-        let weight = BAD + 0.5 + (1.0 - link.busy) / 4.0;
-        findings.push(Finding::new(
-            (Cause::SlowLine, weight),
-            &port.name,
-            text,
-            look,
-        ));
+    let carried = link.octets_out * 8.0 / span.s;
+    let idle = works && link.busy < SLOW && turns < 0.3;
+    let long = works && link.busy >= SLOW && carried < SLOW * link.busy * rate_bit_s as f64;
+    if !idle && !long {
+        return;
     }
+    let name = &port.name;
+    let why = if long {
+        "the modem or line behind it runs at another rate than its port says"
+    } else {
+        "the modem or line is slower than its port says, or the policy holds it back"
+    };
+    let text = format!(
+        "The line {name} carries {} although packets wait and it is set to {}: {why}.",
+        rate(carried),
+        rate(rate_bit_s as f64),
+    );
+    let look = format!("set the rate of the port {name} and of its modem alike");
+    let lack = 1.0 - (carried / rate_bit_s as f64).clamp(0.0, 1.0);
+    let weight = BAD + 0.5 + lack / 4.0;
+    findings.push(Finding::new((Cause::SlowLine, weight), name, text, look));
 }
 
 fn device(link: &Link<'_>, findings: &mut Vec<Finding>) {
