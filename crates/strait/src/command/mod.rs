@@ -29,6 +29,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::events::Form;
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -78,6 +80,14 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// The form of the log that was asked for.
+    pub(crate) const fn log(&self) -> Option<Form> {
+        match self {
+            Self::Run(args) => args.log,
+            _ => Some(Form::Text),
+        }
+    }
+
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Demo(args) => demo::run(&args),
