@@ -78,7 +78,20 @@ fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
 
 #[test]
 fn a_policer_spares_the_wait_behind_a_shaper() {
-    let result = json(&["study", "policing", "--sim-only", "--json"]);
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let to = page.to_str().unwrap();
+    let result = json(&["study", "policing", "--sim-only", "--json", "--report", to]);
+    let page = fs::read_to_string(&page).unwrap();
+    for part in [
+        "<h1>study policing",
+        "policing-conserved",
+        "id=\"results\"",
+        "study = ",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("src=\""), "nothing is fetched");
     let check = |id: &str| {
         let checks = result["checks"].as_array().unwrap();
         checks.iter().find(|check| check["id"] == id).unwrap()
