@@ -10,7 +10,6 @@ mod choices;
 mod counters;
 mod draw;
 mod node;
-mod number;
 mod table;
 mod terminal;
 #[cfg(test)]

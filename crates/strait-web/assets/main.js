@@ -46,7 +46,8 @@ const show = () => {
   if (key !== built || view.context.node.series !== node.series) {
     built = key;
     forget();
-    view = new View({ node, described, clock, place: () => seriesPlace(view.context.node) });
+    view = new View({ node, described, clock, places: recording?.places, all: () => [...nodes.values()].filter((one) => one.now),
+      place: () => seriesPlace(view.context.node) });
     chosen.build(view);
     by("view").replaceChildren(el("h2", { class: "quiet" }, `${nameOf(n)}: ${chosen.title}`), ...view.elements);
     document.title = `${nameOf(n)}: ${chosen.title} – strait`;
@@ -221,5 +222,6 @@ addEventListener("keydown", (event) => {
   else if (event.key === "p" && recording) play(!playing);
 });
 begin();
-// For tests: what the series take.
+// For tests: what the series take, and how many there are.
+globalThis.seriesLines = () => Math.max(...[...nodes.values()].map((node) => node.series.lines.size));
 globalThis.seriesOctets = () => [...nodes.values()].reduce((all, node) => all + node.series.octets(), 0);

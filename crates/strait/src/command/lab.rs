@@ -109,7 +109,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.report {
         let report = page(&loaded, args, &outcome, &result, simulated.as_ref());
-        let recording = recorder.map_or_else(|| Recording::new(Clock::Run), Recorder::end);
+        let mut recording = recorder.map_or_else(|| Recording::new(Clock::Run), Recorder::end);
+        for (node, way) in loaded.ways() {
+            recording.place(node.to_owned(), way);
+        }
         let page = strait_web::page::with_results(&recording, &report);
         std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }

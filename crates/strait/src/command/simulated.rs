@@ -276,12 +276,18 @@ fn put(path: &Path, octets: &[u8]) -> anyhow::Result<()> {
 
 /// What gateways said of themselves in the first run of each variant, each with its variant's name.
 fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
-    let is_gateway = |name: &str| loaded.nodes.iter().any(|node| node.name == name);
     let mut recording = Recording::new(Clock::Run);
+    for (node, way) in loaded.ways() {
+        for variant in loaded.scenario.variant_names() {
+            recording.place(format!("{variant}: {node}"), way.clone());
+        }
+    }
     let mut names = Vec::new();
     for run in &outcome.runs {
-        let snapshots = run.moments.iter().flatten();
-        for snapshot in snapshots.filter(|it| is_gateway(&it.node)) {
+        let moments = run.moments.iter().zip(&run.ended);
+        let snapshots = moments.flat_map(|(all, ended)| all.iter().map(move |it| (it, ended)));
+        for (snapshot, ended) in snapshots.filter(|it| is_gateway(loaded, it.0)) {
+            let ended = ended.get(&snapshot.node).map_or(&[][..], |it| it);
             let name = format!("{}: {}", run.variant, snapshot.node);
             let known = names.iter().position(|one| *one == name);
             let n = known.unwrap_or_else(|| {
@@ -292,10 +298,14 @@ fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
                 node: name,
                 ..snapshot.clone()
             };
-            recording.add(n, named.uptime_s, &named);
+            recording.add_with(n, named.uptime_s, &named, ended);
         }
     }
     recording
+}
+
+fn is_gateway(loaded: &Loaded, snapshot: &Snapshot) -> bool {
+    loaded.nodes.iter().any(|node| node.name == snapshot.node)
 }
 
 /// The pictures of each variant's flows.
