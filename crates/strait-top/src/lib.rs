@@ -9,6 +9,7 @@ mod app;
 mod choices;
 mod counters;
 mod draw;
+mod film;
 mod node;
 mod table;
 mod terminal;
@@ -18,5 +19,6 @@ mod views;
 
 pub use app::{App, Heard, Options};
 pub use draw::picture;
+pub use film::{Film, SPEED_MAX};
 pub use node::Moment;
-pub use terminal::{is_plain, show, unable};
+pub use terminal::{is_plain, play, show, unable};

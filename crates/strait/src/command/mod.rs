@@ -12,6 +12,7 @@ mod ipfix;
 mod lab;
 mod mail;
 mod measure;
+mod picture;
 mod policy;
 mod proxy;
 mod replay;

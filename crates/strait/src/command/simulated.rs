@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use strait_core::stats::ClassStats;
 use strait_report::estimate::{mean, mean_interval};
+use strait_report::picture::{Picture, Watched};
 use strait_report::scatter::Figure;
 use strait_report::table::{Cell, Column, ResultSet, Table};
 use strait_report::{Report, Series, delay_table, names_of, stations_of};
@@ -13,6 +14,8 @@ use strait_scenario::{Loaded, Scenario, unit_of};
 use strait_sim::{Options, Outcome};
 use strait_status::{Class, Snapshot};
 use strait_web::{Clock, Recording};
+
+use super::picture::Shown;
 
 /// Runs every variant and seed, with progress.
 pub(crate) fn run(loaded: &Loaded, options: &Options) -> anyhow::Result<Outcome> {
@@ -302,6 +305,30 @@ fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
         }
     }
     recording
+}
+
+/// The first run of some variants, as a picture in the terminal: by variant, with its name there.
+pub(crate) fn picture(loaded: &Loaded, outcome: &Outcome, named: &[(&str, &str)]) -> Picture {
+    let shown = named.iter().filter_map(|(variant, name)| {
+        let run = outcome.of(variant).next()?;
+        let mut watched = Watched::default();
+        for snapshot in run
+            .moments
+            .iter()
+            .flatten()
+            .filter(|it| is_gateway(loaded, it))
+        {
+            watched.hear(snapshot.uptime_s, snapshot);
+        }
+        let flows = &run.flows[..];
+        Some(Shown {
+            name,
+            flows,
+            watched,
+        })
+    });
+    let shown: Vec<Shown<'_>> = shown.collect();
+    super::picture::picture(&shown, loaded.scenario.duration.0.as_secs_f64())
 }
 
 fn is_gateway(loaded: &Loaded, snapshot: &Snapshot) -> bool {
