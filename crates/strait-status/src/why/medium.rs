@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::words::{count, percent, rate, time};
 use super::{BAD, Cause, DENIED, Finding, GONE};
+use crate::Port;
 use crate::span::{Flow, Link, Span, grown, share};
 
 /// Frames or packets that a share is made of, at least: fewer are chance.
@@ -28,7 +29,9 @@ const SILENCE_HF_S: f64 = 25.0;
 const UNANSWERED: f64 = 3.0;
 
 pub(super) fn look(span: &Span<'_>, findings: &mut Vec<Finding>) {
-    for port in span.last.ports.iter().filter(|it| !it.up && it.host_side) {
+    // One that was never up, and has no problem, has nobody behind it.
+    let fell = |it: &&Port| !it.up && it.host_side && (it.downs > 0 || it.problem.is_some());
+    for port in span.last.ports.iter().filter(fell) {
         findings.push(down(&port.name, port.problem.as_deref(), 0.0));
     }
     for link in &span.links {
@@ -314,9 +317,9 @@ fn comes_and_goes(span: &Span<'_>, name: &str) -> bool {
         let good = grown(is.packets_in, was.packets_in);
         let bad = grown(is.bad_in(), was.bad_in());
         let sent = grown(is.frames_out, was.frames_out);
-        let hops = |it: &crate::Port| it.hop.as_ref().map_or(0, |hop| hop.repeated);
+        let hops = |it: &Port| it.hop.as_ref().map_or(0, |hop| hop.repeated);
         let again = grown(hops(&is), hops(&was));
-        let repairs = |it: &crate::Port| it.repairs.as_ref().map_or(0, |it| it.repeated);
+        let repairs = |it: &Port| it.repairs.as_ref().map_or(0, |it| it.repeated);
         let again = again + grown(repairs(&is), repairs(&was));
         // What is silent while we send is lost, too.
         let nothing = good == 0.0 && bad == 0.0 && sent >= ENOUGH;

@@ -154,6 +154,17 @@ fn who_asks_for_little_and_waits_names_who_is_before_it() {
         it.talkers = (1..=20).map(one).collect();
     });
     assert_eq!(first(&crowd), None, "each has its fair share");
+    // One of twelve has packets as a call's, the others had a short one before: a mark helps nobody.
+    let alike = history(|it, at| {
+        let one = |n: u16| {
+            let mut one = flow(17, n, (3.0, 100), 3.0, at);
+            one.octets_out /= 3;
+            one.octets_least = if n == 1 { 100 } else { 4 };
+            one
+        };
+        it.talkers = (1..=12).map(one).collect();
+    });
+    assert_eq!(first(&alike), Some(Cause::Overload));
 }
 
 #[test]
@@ -350,6 +361,17 @@ fn both_ends_tell_a_slow_modem_whose_buffer_hides_it_from_one() {
     assert_ne!(cause(came(240.0, 500.0, 0)), Some(Cause::SlowLine));
     assert_ne!(cause(came(240.0, 0.0, 3)), Some(Cause::SlowLine));
     assert_ne!(cause(came(800.0, 0.0, 0)), Some(Cause::SlowLine));
+}
+
+#[test]
+fn a_host_side_with_nobody_behind_it_is_no_fault() {
+    let host = |downs: u64| {
+        first(&history(move |it, _| {
+            (it.ports[0].up, it.ports[0].downs) = (false, downs);
+        }))
+    };
+    assert_eq!(host(0), None, "a relay");
+    assert_eq!(host(1), Some(Cause::PortDown));
 }
 
 #[test]
