@@ -76,9 +76,9 @@ impl<F: Fn(f64) -> String> Scene for Film<F> {
         for (line, y) in text.lines().zip(0..area.height.saturating_sub(1)) {
             buffer.set_stringn(0, y, line, width, Style::new());
         }
-        let state = if self.paused { "PAUSED" } else { "" };
+        let state = if self.paused { "   PAUSED" } else { "" };
         let place = format!(
-            "{:.0} of {:.0} s, speed {}   space pause   + - speed   q end   {state}",
+            "{:.0} of {:.0} s, speed {}{state}   space pause   + - speed   q end",
             self.at_s, self.end_s, self.speed
         );
         let foot = Style::new().add_modifier(Modifier::REVERSED);
