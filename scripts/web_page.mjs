@@ -102,10 +102,11 @@ const hour = (snapshots) => {
       const classes = now.classes.map((one) => ({ ...one, packets: at * 5, sent_octets: at * 900, queued_octets: (at * 37) % 5000,
         delay_parts_s: { ...one.delay_parts_s, class: at * 0.7, line: at * 2 } }));
       const line = { n, t: begin + at };
-      if (at % 60 === 0) line.full = { ...now, uptime_s: at + 1, ports, classes };
+      const step = Object.fromEntries(Object.entries(now.window).map(([key, value]) => [key, value * (1 + (at % 9) / 10)]));
+      if (at % 60 === 0) line.full = { ...now, uptime_s: at + 1, ports, classes, step };
       else {
         const changes = (things, keys) => Object.fromEntries(things.map((thing, i) => [i, Object.fromEntries(keys.map((key) => [key, thing[key]]))]));
-        line.patch = { uptime_s: at + 1, ports: changes(ports, ["busy_s", "octets_out", "octets_in", "frames_in"]),
+        line.patch = { uptime_s: at + 1, step, ports: changes(ports, ["busy_s", "octets_out", "octets_in", "frames_in"]),
           classes: changes(classes, ["packets", "sent_octets", "queued_octets", "delay_parts_s"]) };
       }
       lines.push(JSON.stringify(line));
@@ -214,6 +215,9 @@ const main = async () => {
   const series = await page.evaluate(() => globalThis.seriesOctets());
   figures.hour_heap_mb = +((heap.usedSize + (heap.backingStorageSize ?? series)) / 1e6).toFixed(1);
   figures.hour_series_mb = +(series / 1e6).toFixed(1);
+  // Each figure is drawn from its own series.
+  const lines = await page.evaluate(() => globalThis.seriesLines());
+  assert.ok(lines >= Object.keys(snapshots[0].window).length, `${lines} lines are drawn`);
   assert.ok(figures.hour_heap_mb < 30, `an hour takes ${figures.hour_heap_mb} MB`);
   await page.unroute("**/recording");
 
@@ -244,6 +248,7 @@ const one_file = async (context, file) => {
   await judged(page, file);
   for (const link of await page.$$eval("#views a", (all) => all.map((one) => one.getAttribute("href")))) {
     await page.click(`#views a[href="${link}"]`);
+    await judged(page, link);
     if (file !== path.join(folder, "saved.html")) await picture(page, `file-${link.split("/").at(-1)}`);
   }
   assert.deepEqual(seen, { elsewhere: [], errors: [] });

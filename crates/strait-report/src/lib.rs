@@ -9,6 +9,7 @@ mod delay;
 mod downsample;
 pub mod estimate;
 mod page;
+pub mod picture;
 pub mod scatter;
 mod stations;
 mod status;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use strait_channel::LinkConfig;
+use strait_channel::{LinkConfig, LinkKind};
 use strait_core::keys::KeyError;
 use strait_node::config::OwnDictionary;
 use strait_node::config_text::{self, ConfigError};
@@ -113,6 +113,22 @@ pub struct Link {
     pub stations: Option<[LinkEnd; 2]>,
     /// The medium that it is a path of, if many can share that.
     pub medium: Option<Membership>,
+}
+
+impl Loaded {
+    /// The ways of stations that share a cell, by their nodes: times in s and places in metres.
+    pub fn ways(&self) -> BTreeMap<&str, Vec<[f64; 3]>> {
+        let mut ways = BTreeMap::new();
+        for link in &self.links {
+            if let (Some(medium), LinkKind::Cell(cell)) = (&link.medium, &link.channel.kind) {
+                for (end, station) in link.ends.iter().zip(medium.stations) {
+                    let way = || cell.way(station);
+                    ways.entry(end.node.as_str()).or_insert_with(way);
+                }
+            }
+        }
+        ways
+    }
 }
 
 impl Link {

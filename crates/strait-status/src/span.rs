@@ -261,7 +261,7 @@ pub struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    fn new(port: &'a Port, span: &Span<'_>) -> Self {
+    pub(crate) fn new(port: &'a Port, span: &Span<'_>) -> Self {
         let was = span.first.ports.iter().find(|it| it.name == port.name);
         let of = |field: fn(&Port) -> u64| grown(field(port), was.map_or(0, field));
         let busy_s = port.busy_s - was.map_or(0.0, |it| it.busy_s);

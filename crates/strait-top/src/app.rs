@@ -65,6 +65,21 @@ pub(crate) enum Then {
     Quit,
 }
 
+impl Then {
+    /// Of news.
+    pub(crate) const fn of(news: bool) -> Self {
+        if news { Self::Draw } else { Self::Stay }
+    }
+
+    /// This, or what comes behind it if this is nothing. The end is the end.
+    pub(crate) const fn or(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::Stay, next) | (_, next @ Self::Quit) => next,
+            (this, _) => this,
+        }
+    }
+}
+
 /// Some gateways, and how they are looked at.
 #[derive(Debug)]
 pub struct App {

@@ -2,8 +2,8 @@
 
 use strait_status::{Counter, Described, Kind, Snapshot, Span, Value};
 
-use crate::number::{short, time};
 use crate::table::{Cell, Column, Row, figures, words};
+use strait_status::number::{short, time};
 
 pub(crate) const COLUMNS: [Column; 4] = [
     words("part", 8, "what it belongs to"),

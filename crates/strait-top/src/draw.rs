@@ -8,8 +8,9 @@ use strait_report::{why_text, wrapped_within};
 use strait_status::Span;
 
 use crate::app::{App, Look, Over};
-use crate::number::{percent, time};
+use crate::node::Node;
 use crate::table::{Cell, Column, Row};
+use strait_status::number::{percent, time};
 
 /// Lines that the sentence on top takes at most; `w` shows all of it.
 const WHY_LINES: u16 = 3;
@@ -67,8 +68,8 @@ pub(crate) fn draw(app: &mut App, buffer: &mut Buffer) {
     match app.over {
         Over::Help => lines(buffer, rest, HELP),
         Over::Why => {
-            let why = app.node().map_or_else(String::new, |it| why_text(it.why()));
-            lines(buffer, rest, &why);
+            let text = |it: &Node| format!("{}\nUntil now:\n{}", why_text(it.why()), it.past());
+            lines(buffer, rest, &app.node().map_or_else(String::new, text));
         }
         Over::Columns(at) => columns(app, buffer, rest, at, styles),
         Over::Nothing | Over::Filter => table(app, buffer, rest, styles),

@@ -9,8 +9,8 @@ mod app;
 mod choices;
 mod counters;
 mod draw;
+mod film;
 mod node;
-mod number;
 mod table;
 mod terminal;
 #[cfg(test)]
@@ -19,5 +19,6 @@ mod views;
 
 pub use app::{App, Heard, Options};
 pub use draw::picture;
+pub use film::{Film, SPEED_MAX};
 pub use node::Moment;
-pub use terminal::{is_plain, show, unable};
+pub use terminal::{is_plain, play, show, unable};

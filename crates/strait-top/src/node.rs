@@ -3,21 +3,22 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use strait_status::why::{Watch, Why};
-use strait_status::{Snapshot, Span};
+use strait_status::number::time;
+use strait_status::why::{Cause, Watch, Why};
+use strait_status::{Recent, Snapshot, Span};
 
-/// What «now» means in rates.
-const WINDOW_S: f64 = 10.0;
+/// Sentences that are kept.
+const PAST_MAX: usize = 50;
 
 /// A gateway as it is now.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     name: String,
-    /// Of the last ten seconds, without flows: what rates are made of.
-    recent: VecDeque<Snapshot>,
-    /// The oldest of these, and the present one.
-    window: Vec<Snapshot>,
+    recent: Recent,
     watch: Watch,
+    /// What was said before, the latest first, each with the time since the node's start.
+    past: VecDeque<String>,
+    worst: Option<Cause>,
     /// Why it is silent.
     pub(crate) gone: Option<String>,
 }
@@ -31,7 +32,7 @@ impl Node {
     }
 
     pub(crate) fn name(&self) -> &str {
-        self.window.last().map_or(&self.name, |it| &it.node)
+        self.recent.now().map_or(&self.name, |it| &it.node)
     }
 
     /// Takes what it says.
@@ -41,23 +42,26 @@ impl Node {
             flows: Vec::new(),
             ..snapshot.clone()
         };
-        self.watch.hear(&bare);
-        let began_anew = self.recent.back().map(|it| it.uptime_s) >= Some(snapshot.uptime_s);
-        if began_anew {
-            self.recent.clear();
+        let why = self.watch.hear(&bare);
+        let worst = why.findings.first().map(|it| it.cause);
+        if worst != self.worst || self.past.is_empty() {
+            self.worst = worst;
+            self.past.truncate(PAST_MAX - 1);
+            let at = time(snapshot.uptime_s);
+            self.past.push_front(format!("{at}  {}", why.sentence));
         }
-        let age_s = |it: &Snapshot| snapshot.uptime_s - it.uptime_s;
-        while self.recent.get(1).is_some_and(|it| age_s(it) >= WINDOW_S) {
-            self.recent.pop_front();
-        }
-        self.window = self.recent.front().cloned().into_iter().collect();
-        self.recent.push_back(bare);
-        self.window.push(snapshot);
+        self.recent.hear(snapshot);
     }
 
     /// What passed in the last ten seconds, or since its start if nothing was heard before.
     pub(crate) fn span(&self) -> Option<Span<'_>> {
-        Span::new(&self.window)
+        self.recent.span()
+    }
+
+    /// What was said over time: a line each time that something else was the worst.
+    pub(crate) fn past(&self) -> String {
+        let lines = self.past.iter().flat_map(|it| [it.as_str(), "\n"]);
+        lines.collect()
     }
 
     pub(crate) const fn why(&self) -> &Why {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::number::NONE;
+use strait_status::number::NONE;
 
 /// A column.
 #[derive(Debug)]

@@ -13,9 +13,10 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, raise};
 use nix::sys::termios::tcdrain;
+use ratatui_core::buffer::Buffer;
 use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
-use ratatui_crossterm::crossterm::event::{self, Event};
+use ratatui_crossterm::crossterm::event::{self, Event, KeyEvent};
 use ratatui_crossterm::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
@@ -26,6 +27,7 @@ use signal_hook::iterator::Signals;
 
 use crate::app::{App, Heard, Then};
 use crate::draw::draw;
+use crate::film::Film;
 
 /// Between two looks at what came, keys excepted.
 const LOOK: Duration = Duration::from_millis(100);
@@ -73,12 +75,60 @@ fn give_back() {
     let _ = disable_raw_mode();
 }
 
+/// What has the whole terminal for a while.
+pub(crate) trait Scene {
+    /// So much time went by.
+    fn pass(&mut self, passed: Duration) -> Then;
+    fn press(&mut self, key: KeyEvent) -> Then;
+    fn draw(&mut self, buffer: &mut Buffer);
+    /// What came from elsewhere.
+    fn listen(&mut self) -> Then {
+        Then::Stay
+    }
+}
+
+struct Told<'a>(&'a mut App, &'a Receiver<Heard>);
+
+impl Scene for Told<'_> {
+    fn pass(&mut self, passed: Duration) -> Then {
+        Then::of(self.0.pass(passed))
+    }
+
+    fn press(&mut self, key: KeyEvent) -> Then {
+        self.0.press(key)
+    }
+
+    fn draw(&mut self, buffer: &mut Buffer) {
+        draw(self.0, buffer);
+    }
+
+    fn listen(&mut self) -> Then {
+        let news = self
+            .1
+            .try_iter()
+            .fold(false, |news, it| self.0.hear(it) || news);
+        Then::of(news)
+    }
+}
+
 /// Shows it until somebody ends it. `heard` brings what gateways say; each `interval` a recording
 /// goes on.
 ///
 /// # Errors
 /// The terminal is gone.
 pub fn show(app: &mut App, heard: &Receiver<Heard>, interval: Duration) -> io::Result<()> {
+    run(&mut Told(app, heard), interval)
+}
+
+/// Plays a film until it or somebody ends it.
+///
+/// # Errors
+/// The terminal is gone.
+pub fn play(film: &mut Film<impl Fn(f64) -> String>) -> io::Result<()> {
+    run(film, LOOK)
+}
+
+fn run(scene: &mut impl Scene, interval: Duration) -> io::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         // The second of them ends it at once, if the terminal takes nothing.
@@ -108,11 +158,9 @@ pub fn show(app: &mut App, heard: &Receiver<Heard>, interval: Duration) -> io::R
         let passed = played.elapsed();
         if passed >= interval {
             played = Instant::now();
-            then = later(then, app.pass(passed));
+            then = then.or(scene.pass(passed));
         }
-        for heard in heard.try_iter() {
-            then = later(then, app.hear(heard));
-        }
+        then = then.or(scene.listen());
         match then {
             Then::Quit => break,
             Then::Suspend => {
@@ -125,19 +173,12 @@ pub fn show(app: &mut App, heard: &Receiver<Heard>, interval: Duration) -> io::R
             Then::Draw | Then::Stay => {}
         }
         if then != Then::Stay {
-            show_once(&mut screen, app)?;
+            show_once(&mut screen, scene)?;
         }
-        then = keys(app)?;
+        then = keys(scene)?;
     }
     drop(taken);
     Ok(())
-}
-
-const fn later(then: Then, news: bool) -> Then {
-    match then {
-        Then::Stay if news => Then::Draw,
-        then => then,
-    }
 }
 
 /// Forgets what stands on the screen. `Terminal::clear` would ask it where its cursor is, which not
@@ -149,8 +190,8 @@ fn anew(screen: &mut Screen) -> io::Result<()> {
 
 /// Draws what changed, and waits until the line has taken it: keys answer at once, however slow it
 /// is.
-fn show_once(screen: &mut Screen, app: &mut App) -> io::Result<()> {
-    screen.draw(|frame| draw(app, frame.buffer_mut()))?;
+fn show_once(screen: &mut Screen, scene: &mut impl Scene) -> io::Result<()> {
+    screen.draw(|frame| scene.draw(frame.buffer_mut()))?;
     screen.backend_mut().flush()?;
     match tcdrain(io::stdout()) {
         Err(Errno::EINTR) | Ok(()) => Ok(()),
@@ -159,19 +200,19 @@ fn show_once(screen: &mut Screen, app: &mut App) -> io::Result<()> {
 }
 
 /// What the keys that were pressed lead to, or that there were none for a while.
-fn keys(app: &mut App) -> io::Result<Then> {
+fn keys(scene: &mut impl Scene) -> io::Result<Then> {
     let mut then = Then::Stay;
     wait()?;
     while event::poll(Duration::ZERO)? {
         let one = match event::read()? {
-            Event::Key(key) => app.press(key),
+            Event::Key(key) => scene.press(key),
             Event::Resize(..) => Then::Redraw,
             _ => Then::Stay,
         };
         match one {
             Then::Quit | Then::Suspend => return Ok(one),
             Then::Redraw => then = Then::Redraw,
-            one => then = later(then, one != Then::Stay),
+            one => then = then.or(one),
         }
     }
     Ok(then)

@@ -401,6 +401,8 @@ fn a_recording_is_played_paused_and_searched() {
     press(&mut app, "+");
     let text = picture(&mut app, 80, 24);
     assert!(text.contains("300 of 300 s, speed 20   PAUSED"), "{text}");
+    // What was the worst stands in the overlay of `w`, a line each time that it changed.
+    assert_eq!(app.node().unwrap().past().lines().count(), 1);
     // Rates are those of the moment, wherever one came from.
     assert!(text.contains("7.12k"), "{text}");
 }

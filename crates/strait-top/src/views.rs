@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use strait_core::delay::DelayPart;
+use strait_status::number::{percent, short, time};
 use strait_status::quality::{Quality, opinion};
 use strait_status::{ClassSpan, FlowRow, FlowSpan, Port, Span, Streams};
 
-use crate::number::{percent, short, time};
 use crate::table::{Cell, Column, Row, figures, words};
 use crate::{choices, counters};
 

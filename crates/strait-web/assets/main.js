@@ -46,7 +46,8 @@ const show = () => {
   if (key !== built || view.context.node.series !== node.series) {
     built = key;
     forget();
-    view = new View({ node, described, clock, place: () => seriesPlace(view.context.node) });
+    view = new View({ node, described, clock, places: recording?.places, all: () => [...nodes.values()].filter((one) => one.now),
+      place: () => seriesPlace(view.context.node) });
     chosen.build(view);
     by("view").replaceChildren(el("h2", { class: "quiet" }, `${nameOf(n)}: ${chosen.title}`), ...view.elements);
     document.title = `${nameOf(n)}: ${chosen.title} – strait`;
@@ -93,12 +94,15 @@ const nav = (n, there, chosen) => {
 const top = () => {
   const chosen = wanted().n;
   const known = [...nodes].filter(([, node]) => node.now).sort(([a], [b]) => a - b);
-  const says = known.flatMap(([n, node]) => node.says.map((text) => (known.length > 1 ? `${nameOf(n)}: ${text}` : text)));
+  // Who is well says so where one looks at him.
+  const said = known.flatMap(([n, node]) => node.says.map((text) => ({ n, text, well: text.startsWith("All is well") })));
+  const says = said.filter(({ n, well }) => !well || n === chosen).sort((a, b) => a.well - b.well);
   by("says").hidden = says.length === 0;
-  const text = says.join("\n");
+  const text = JSON.stringify(says);
   if (by("says").dataset.text !== text) {
     by("says").dataset.text = text;
-    by("says").replaceChildren(...says.map((one) => el("p", {}, one)));
+    by("says").replaceChildren(...says.map(({ n, text, well }) =>
+      el("p", { class: well ? "well" : null }, known.length > 1 ? `${nameOf(n)}: ${text}` : text)));
   }
   const rows = known.map(([n, node]) => {
     const tiles = well(node).map(({ what, value, note, bad }) =>
@@ -221,5 +225,6 @@ addEventListener("keydown", (event) => {
   else if (event.key === "p" && recording) play(!playing);
 });
 begin();
-// For tests: what the series take.
+// For tests: what the series take, and how many there are.
+globalThis.seriesLines = () => Math.max(...[...nodes.values()].map((node) => node.series.lines.size));
 globalThis.seriesOctets = () => [...nodes.values()].reduce((all, node) => all + node.series.octets(), 0);

@@ -3,8 +3,8 @@
 import { bits, el, listed, number, octets, percent, seconds, sum } from "./format.js";
 import { COLOURS, Plot } from "./charts.js";
 import { Counters, Long, Table } from "./table.js";
+import { mapView } from "./map.js";
 import { MAIL, PARTS } from "./store.js";
-import { ASSUMED, quality } from "./quality.js";
 
 const WORDS = { class: "in its class", turn: "for its turn", line: "on the line", repeat: "sent again",
   order: "for its order", proxy: "in a proxy" };
@@ -109,6 +109,14 @@ const classView = (view) => {
     column("99 % within", ({ one }) => seconds(one.delivered_p99_s), { help: "Of packets given to the host side, since the start" }),
     words("dropped since the start", ({ one }) => listed(one.dropped)),
   ], (node) => node.now.classes.map((one) => ({ one, node, name: one.name })));
+  view.table("Packets that ended since the moment before: of each class those that stayed longest, and some that were dropped", [
+    words("class", (one) => one.class),
+    column("ended at", (one) => seconds(one.at_s)),
+    column("size", (one) => octets(one.octets)),
+    words("became", (one) => one.fate),
+    column("stay", (one) => seconds(one.stay_s)),
+    ...PARTS.map((part) => column(WORDS[part], (one) => seconds(one.parts_s[part] ?? 0))),
+  ], ({ now }) => (now.ended ?? []).map((one, n) => ({ ...one, n })), ({ n }) => n);
   view.text("Where the time goes", "h2");
   view.text("Mean stay of the packets that left between two snapshots, by what they were doing; the way on the line is predicted from its rate.");
   for (const one of active(view.context.node.now)) {
@@ -142,24 +150,27 @@ const flowView = (view) => {
   view.add(cut, (node) => { cut.textContent = node.now.cut ? `${node.now.cut} more flows aren't in the recording.` : ""; });
 };
 
-const isCall = (flow) => Boolean(flow.standing) || flow.nature !== "conventional";
+const ASSUMED = "R and opinion are estimates by the E-model (ITU-T G.107) with G.729A at both ends, whatever the call uses, " +
+  "losses by chance, no echo. Delay: the mean stay of the class's packets here in the last 10 s, the way on the line by its rate, and 60 ms " +
+  "for coder, packet and jitter buffer; of calls that were silent for so long, none. Loss: what this node dropped of the class in the last 10 s, and the share of frames received on the link " +
+  "that were damaged. What the far end adds isn't in it.";
 
 const callView = (view) => {
   view.table("Calls", [
-    words("from", ({ flow }) => flow.source),
-    words("to", ({ flow }) => flow.destination),
-    words("ports", ({ flow }) => endsOf(flow)),
-    words("class", ({ flow }) => flow.class),
-    words("standing", ({ flow }) => flow.standing ?? flow.nature, { bad: ({ flow }) => flow.standing === "refused" }),
-    column("a packet each", ({ flow }) => seconds(flow.period_s)),
-    column("needs", ({ flow }) => bits(flow.rate_bit_s)),
-    column("stay", ({ judged }) => seconds(judged.stay_s)),
-    column("lost", ({ judged }) => percent(judged.loss)),
-    column("R", ({ judged }) => (judged.r === null ? "–" : judged.r.toFixed(0)), { help: "Rating of the E-model, 0 … 93", bad: ({ judged }) => judged.r !== null && judged.r < 60 }),
-    column("opinion", ({ judged }) => (judged.mos === null ? "–" : judged.mos.toFixed(1)), { help: "Mean opinion score that R stands for, 1 … 4.4" }),
-    column("silent for", ({ flow }) => seconds(flow.idle_s)),
-  ], (node) => node.now.flows.filter(isCall).slice(0, 500).map((flow) => ({ flow, judged: quality(node, flow) })),
-  ({ flow }) => `${flow.port} ${flow.source} ${flow.destination} ${flow.protocol} ${endsOf(flow)}`);
+    words("from", (flow) => flow.source),
+    words("to", (flow) => flow.destination),
+    words("ports", endsOf),
+    words("class", (flow) => flow.class),
+    words("standing", (flow) => flow.standing ?? flow.nature, { bad: (flow) => flow.standing === "refused" }),
+    column("a packet each", (flow) => seconds(flow.period_s)),
+    column("needs", (flow) => bits(flow.rate_bit_s)),
+    column("stay", ({ call }) => seconds(call.stay_s)),
+    column("lost", ({ call }) => percent(call.lost)),
+    column("R", ({ call }) => call.r?.toFixed(0) ?? "–", { help: "Rating of the E-model, 0 … 93", bad: ({ call }) => call.r < 60 }),
+    column("opinion", ({ call }) => call.opinion?.toFixed(1) ?? "–", { help: "Mean opinion score that R stands for, 1 … 4.4" }),
+    column("silent for", (flow) => seconds(flow.idle_s)),
+  ], ({ now }) => now.flows.filter((flow) => flow.call),
+  (flow) => `${flow.port} ${flow.source} ${flow.destination} ${flow.protocol} ${endsOf(flow)}`);
   view.text(ASSUMED);
   view.counters("PortFlows", (now) => now.ports.filter((port) => port.flows.known > 0).map((port) => [port.name, port.flows]));
 };
@@ -306,18 +317,31 @@ const farView = (view) => {
   view.counters("Far", (now) => now.far.map((one) => [one.name, one]));
 };
 
+// What it decided by itself.
+const choiceView = (view) => {
+  view.table("What it chose", [
+    words("at", (one) => one.at),
+    words("chose", (one) => one.chose, { bad: (one) => one.costs }),
+    words("as", (one) => one.why),
+    words("held back by", (one) => one.held ?? "–"),
+    words("until", (one) => one.until ?? "–"),
+  ], ({ now }) => now.choices.map((one, n) => ({ ...one, n })), ({ n }) => n);
+};
+
 export const VIEWS = [
   { id: "overview", title: "Overview", has: () => true, build: overview },
   { id: "links", title: "Links", has: () => true, build: linkView },
   { id: "classes", title: "Classes", has: (now) => now.classes.length > 0, build: classView },
   { id: "flows", title: "Flows", has: (now) => now.flows.length > 0, build: flowView },
-  { id: "calls", title: "Calls", has: (now) => now.flows.some(isCall), build: callView },
+  { id: "calls", title: "Calls", has: (now) => now.flows.some((flow) => flow.call), build: callView },
   { id: "station", title: "HF station", has: (now) => now.ports.some((port) => port.hf), build: stationView },
   { id: "neighbours", title: "Neighbours", has: (now) => now.ports.some((port) => port.hop || port.neighbours?.length), build: hopView },
   { id: "streams", title: "Streams", has: (now) => Boolean(now.proxy || now.echo), build: streamView },
   { id: "names", title: "Names", has: (now) => Boolean(now.dns), build: nameView },
   { id: "mail", title: "Mail", has: (now) => Boolean(now.mail), build: mailView },
   { id: "far", title: "Far ends", has: (now) => Boolean(now.far?.length), build: farView },
+  { id: "choices", title: "Choices", has: (now) => now.choices?.length > 0, build: choiceView },
+  { id: "map", title: "Map", has: (now) => now.ports.some((port) => port.neighbours?.length), build: mapView },
   { id: "routes", title: "Routes", has: (now) => Boolean(now.olsr), build: routeView },
 ];
 

@@ -47,8 +47,7 @@ impl Hub {
     /// The node `n` said this.
     pub(crate) fn heard(&self, n: usize, snapshot: Snapshot) {
         let at_s = now_s();
-        let full = serde_json::to_value(&snapshot).unwrap_or_default();
-        let says = {
+        let (full, says) = {
             let mut state = self.state();
             let State {
                 judge,
@@ -56,10 +55,11 @@ impl Hub {
                 recording,
                 ..
             } = &mut *state;
+            let full = recording.told(n, &snapshot);
             heard[n] = Some(snapshot);
             let says = judge(n, heard);
             recording.add_json(n, at_s, &full, &says);
-            says
+            (full, says)
         };
         // Long with many flows: browsers don't wait for it.
         let text = line(n, at_s, ("full", full), &says);

@@ -19,7 +19,7 @@ const MODULES: [(&str, &str); 7] = [
     ("charts.js", include_str!("../assets/charts.js")),
     ("table.js", include_str!("../assets/table.js")),
     ("store.js", include_str!("../assets/store.js")),
-    ("quality.js", include_str!("../assets/quality.js")),
+    ("map.js", include_str!("../assets/map.js")),
     ("views.js", include_str!("../assets/views.js")),
     ("main.js", include_str!("../assets/main.js")),
 ];

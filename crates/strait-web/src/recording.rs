@@ -1,15 +1,19 @@
 //! What nodes said over time, as the page reads it: lines of JSON, most of them with what changed.
 //!
-//! The first line is `{clock}`. Each other one is of the node `n` at the time `t`, with `full`, a
+//! The first line is `{clock}`, with `places` if it is known where nodes are: by name, lists of a time
+//! and two numbers of metres, between which they go straight. Each other one is of the node `n` at the time `t`, with `full`, a
 //! snapshot, or `patch`, the changes since the line before of that node; `says` has findings,
-//! `gone` why the node is silent. In a patch a scalar, or a list of one, replaces what was there;
+//! `gone` why the node is silent. A snapshot has more here than a gateway says: `step` and `window`,
+//! figures of what passed since the snapshot before and in the last ten seconds, `choices`, and in
+//! a call's flow `call`, how it may sound; simulated, `ended` has some packets. In a patch a scalar, or a list of one, replaces what was there;
 //! an empty list removes it; an object has changes inside an object or, by index, inside a list.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value, json};
-use strait_status::Snapshot;
+use strait_status::quality::{Quality, opinion};
 use strait_status::why::Watch;
+use strait_status::{Ended, FlowRow, Recent, Snapshot, Span, choices, figures};
 
 /// What times of a recording count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +32,14 @@ const OCTETS_MAX: usize = 32 << 20;
 const GROUP: usize = 60;
 /// Flows in a snapshot that is kept; those that count most come first.
 const FLOWS_MAX: usize = 64;
+/// Calls that are judged.
+const CALLS_MAX: usize = 500;
 
 /// The last hour of some nodes.
 #[derive(Debug)]
 pub struct Recording {
     clock: Clock,
+    places: BTreeMap<String, Vec<[f64; 3]>>,
     nodes: Vec<Track>,
     octets: usize,
 }
@@ -42,6 +49,7 @@ struct Track {
     groups: VecDeque<Vec<(f64, String)>>,
     lines: usize,
     last: Value,
+    recent: Recent,
     watch: Watch,
 }
 
@@ -50,18 +58,49 @@ impl Recording {
     pub const fn new(clock: Clock) -> Self {
         Self {
             clock,
+            places: BTreeMap::new(),
             nodes: Vec::new(),
             octets: 0,
         }
     }
 
+    /// A node goes this way: times, and places in metres.
+    pub fn place(&mut self, node: String, way: Vec<[f64; 3]>) {
+        self.places.insert(node, way);
+    }
+
     /// What the node number `n` said at `at_s`; beside it stands why it is slow. The oldest lines
     /// make way.
     pub fn add(&mut self, n: usize, at_s: f64, snapshot: &Snapshot) {
+        self.add_with(n, at_s, snapshot, &[]);
+    }
+
+    /// The same with packets that ended since it spoke last.
+    pub fn add_with(&mut self, n: usize, at_s: f64, snapshot: &Snapshot, ended: &[Ended]) {
         self.make_place(n);
         let says = [self.nodes[n].watch.hear(snapshot).line()];
-        let snapshot = serde_json::to_value(snapshot).unwrap_or_default();
-        self.add_json(n, at_s, &snapshot, &says);
+        let mut state = self.told(n, snapshot);
+        if !ended.is_empty() {
+            state["ended"] = json!(ended);
+        }
+        self.add_json(n, at_s, &state, &says);
+    }
+
+    /// What the node number `n` says, and what follows from it and from what it said before.
+    pub(crate) fn told(&mut self, n: usize, snapshot: &Snapshot) -> Value {
+        self.make_place(n);
+        let recent = &mut self.nodes[n].recent;
+        recent.hear(snapshot.clone());
+        let mut state = serde_json::to_value(snapshot).unwrap_or_default();
+        if let Some(span) = recent.span() {
+            state["window"] = json!(figures(&span));
+            state["choices"] = json!(choices(&span));
+            calls(&span, &mut state["flows"]);
+        }
+        if let Some(span) = recent.step() {
+            state["step"] = json!(figures(&span));
+        }
+        state
     }
 
     fn make_place(&mut self, n: usize) {
@@ -70,7 +109,7 @@ impl Recording {
         }
     }
 
-    /// The same of a snapshot that is JSON already, with what is to be said of it.
+    /// What [`Recording::told`] gave of it, with what is to be said of it.
     pub(crate) fn add_json(&mut self, n: usize, at_s: f64, snapshot: &Value, says: &[String]) {
         self.make_place(n);
         let track = &mut self.nodes[n];
@@ -124,10 +163,28 @@ impl Recording {
         let mut lines: Vec<&(f64, String)> = groups.flatten().collect();
         // Stable: lines of one node stay in their order.
         lines.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let head = json!({ "clock": clock }).to_string();
+        let mut head = json!({ "clock": clock });
+        if !self.places.is_empty() {
+            head["places"] = json!(self.places);
+        }
+        let head = head.to_string();
         let texts = lines.into_iter().map(|(_, text)| text.as_str());
         let all: Vec<&str> = [head.as_str()].into_iter().chain(texts).collect();
         all.join("\n") + "\n"
+    }
+}
+
+/// Adds to each flow that is a call how it may sound.
+fn calls(span: &Span<'_>, flows: &mut Value) {
+    let rows = flows.as_array_mut().into_iter().flatten();
+    let is_call = |it: &FlowRow| it.standing.is_some() || it.nature != "conventional";
+    let calls = rows.zip(&span.last.flows).filter(|it| is_call(it.1));
+    for (row, flow) in calls.take(CALLS_MAX) {
+        let quality = Quality::new((&flow.class, &flow.port), flow.idle_s, span);
+        row["call"] = quality.map_or_else(
+            || json!({}),
+            |it| json!({"stay_s": it.stay_s, "lost": it.lost, "r": it.r, "opinion": opinion(it.r)}),
+        );
     }
 }
 
@@ -262,6 +319,7 @@ mod tests {
     #[test]
     fn a_recording_reads_back_and_says_only_what_changed() {
         let mut recording = Recording::new(Clock::Run);
+        recording.place("a".into(), vec![[0.0, 10.0, 20.0]]);
         for at in 0..130 {
             recording.add(0, at.into(), &snapshot(at));
         }
@@ -269,7 +327,8 @@ mod tests {
         recording.add_json(1, 3.5, &slow, &["it is slow".into()]);
         let text = recording.text();
         let mut lines = text.lines().map(|it| serde_json::from_str(it).unwrap());
-        assert_eq!(lines.next(), Some(json!({"clock": "run"})));
+        let head = json!({"clock": "run", "places": {"a": [[0.0, 10.0, 20.0]]}});
+        assert_eq!(lines.next(), Some(head));
         let lines: Vec<Value> = lines.collect();
         assert_eq!(lines[4]["says"], json!(["it is slow"]));
         let mut state = Value::Null;
@@ -282,9 +341,30 @@ mod tests {
             };
             let read: Snapshot = serde_json::from_value(state.clone()).unwrap();
             assert_eq!(read, snapshot(at));
+            // What passed since the line before stands beside it.
+            let a_second = (at > 0).then_some(1.0);
+            assert_eq!(state["step"]["class voice packets"].as_f64(), a_second);
         }
         assert_eq!(whole, 3);
-        assert!(lines[2].to_string().len() < 200, "{}", lines[2]);
+        assert!(lines[3].to_string().len() < 300, "{}", lines[3]);
+    }
+
+    #[test]
+    fn a_call_has_its_rating_and_what_was_chosen_its_row() {
+        let flow = json!({"port": "line", "source": "10.0.0.1", "destination": "10.0.0.2",
+            "protocol": 17, "nature": "voice", "standing": "admitted", "class": "voice", "dscp": 46,
+            "ipsec": false, "packets": 1, "octets": 2, "idle_s": 0.0});
+        let mut recording = Recording::new(Clock::Run);
+        let mut state = json!(null);
+        for at in [1, 2] {
+            let mut said = snapshot(at);
+            said.flows = vec![serde_json::from_value(flow.clone()).unwrap()];
+            state = recording.told(0, &said);
+        }
+        // Nothing waited and nothing was lost: G.729A alone, and 60 ms around it.
+        let r = state["flows"][0]["call"]["r"].as_f64().unwrap();
+        assert!((r - (93.2 - 11.0 - 0.024 * 60.0)).abs() < 1e-9, "{r}");
+        assert_eq!(state["choices"][0]["chose"], "admitted: call of 10.0.0.1");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The command line of strait.
 
 mod command;
+mod events;
 mod exit;
 mod output;
 
@@ -36,7 +37,7 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let _logs = output::log(cli.verbose);
+    let _logs = output::log(cli.verbose, cli.command.log());
     match cli.command.run() {
         Ok(code) => code,
         Err(error) => exit::report(&error),

@@ -16,6 +16,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::events::{Events, Form};
 use crate::exit;
 
 /// The one who writes to stderr, once there is one.
@@ -23,20 +24,37 @@ static LOGS: OnceLock<Logs> = OnceLock::new();
 
 /// Sends logs to stderr: operators' matters always, more on request. They are written when the end
 /// goes. What a panic says goes the same way.
-pub(crate) fn log(verbose: u8) -> LogsEnd {
+pub(crate) fn log(verbose: u8, form: Option<Form>) -> LogsEnd {
     let most = match verbose {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    let (logs, end) = Logs::begin(std::io::stderr());
+    let wanted = form.unwrap_or_else(Form::of_stderr);
+    let (form, sink, problem) = match wanted.sink() {
+        Ok(sink) => (wanted, sink, None),
+        Err(error) => (Form::Text, Box::new(std::io::stderr()) as _, Some(error)),
+    };
+    let (logs, end) = Logs::begin(sink);
+    if let Some(error) = problem {
+        logs.say(&format!("strait: no journal, so stderr: {error}"));
+    }
     let writer = LOGS.get_or_init(|| logs.clone()).clone();
-    let layer = tracing_subscriber::fmt::layer()
-        .with_writer(move || writer.clone())
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_filter(Limited { most, logs });
-    tracing_subscriber::registry().with(layer).init();
+    let limited = Limited {
+        most,
+        logs: logs.clone(),
+    };
+    let registry = tracing_subscriber::registry();
+    if form == Form::Text {
+        let layer = tracing_subscriber::fmt::layer()
+            .with_writer(move || writer.clone())
+            .with_ansi(std::io::stderr().is_terminal());
+        registry.with(layer.with_filter(limited)).init();
+    } else {
+        let layer = Events { form, logs };
+        registry.with(layer.with_filter(limited)).init();
+    }
     std::panic::set_hook(Box::new(|panic| {
         let calls = Backtrace::capture();
         say(&match calls.status() {

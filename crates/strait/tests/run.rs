@@ -248,25 +248,36 @@ fn a_service_goes_on_at_sighup_and_says_what_it_does_not_do() {
     let node =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/nodes/serial-9600-a.toml");
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new("setsid");
-    // Without a terminal, as a service manager starts it.
-    command.args(["unshare", "--net", STRAIT, "run"]).arg(node);
-    command.arg("--status").arg(folder.path().join("sock"));
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let mut running = Running(child);
-    let id = running.0.id().to_string();
-    let signal = |name: &str| {
-        let sent = Command::new("kill").args([name, &id]).status();
-        assert!(sent.unwrap().success());
-    };
-    let mut lines = lines.map_while(Result::ok);
-    assert!(lines.by_ref().any(|line| line.contains(": up: ")));
-    signal("-HUP");
-    assert!(lines.any(|line| line.contains("SIGHUP") && line.contains("restart")));
-    assert_eq!(running.0.try_wait().unwrap(), None);
-    signal("-TERM");
-    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+    for form in ["text", "json"] {
+        let mut command = Command::new("setsid");
+        // Without a terminal, as a service manager starts it.
+        command
+            .args(["unshare", "--net", STRAIT, "run", "--log", form])
+            .arg(&node);
+        command.arg("--status").arg(folder.path().join("sock"));
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut running = Running(child);
+        let id = running.0.id().to_string();
+        let signal = |name: &str| {
+            let sent = Command::new("kill").args([name, &id]).status();
+            assert!(sent.unwrap().success());
+        };
+        let level = |line: &str| {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+            assert_eq!(message.is_object(), form == "json", "{line}");
+            message["level"].as_str().unwrap_or("text").to_owned()
+        };
+        let mut lines = lines.map_while(Result::ok);
+        let mut all = lines.by_ref().inspect(|line| drop(level(line)));
+        assert!(all.any(|line| line.contains(": up: ")));
+        signal("-HUP");
+        let told = lines.find(|line| line.contains("SIGHUP") && line.contains("restart"));
+        assert!(["text", "WARN"].contains(&level(&told.unwrap()).as_str()));
+        assert_eq!(running.0.try_wait().unwrap(), None);
+        signal("-TERM");
+        assert_eq!(running.0.wait().unwrap().code(), Some(0));
+    }
 }
 
 #[test]

@@ -54,6 +54,15 @@ fn the_results_say_what_tcp_connections_met() {
     let names = ["fifo: a", "fifo: b", "strait: a", "strait: b"];
     assert_eq!(nodes, BTreeSet::from(names));
     assert!((400..=500).contains(&lines.len()), "{}", lines.len());
+    // Beside it what follows from it, and packets behind the numbers.
+    for key in [
+        "\"class voice delay\":",
+        "\"opinion\":",
+        "\"choices\":",
+        "\"ended\":[[{",
+    ] {
+        assert!(said.contains(key), "{key}");
+    }
 }
 
 #[test]
@@ -72,9 +81,14 @@ fn scenarios_of_the_lab_hold_in_virtual_time() {
         "two-rates.toml",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
-        command.arg("sim").arg(folder.join(file)).arg("--strict");
+        command
+            .arg("sim")
+            .arg(folder.join(file))
+            .args(["--strict", "--picture"]);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("\nuse of "), "{file}: {text}");
     }
 }
 

@@ -92,15 +92,30 @@ fn the_simulated_half_of_tcp_has_its_checks_and_repeats() {
     );
 }
 
-/// The simulated half of the study `policing`, run once for the tests that read it.
-fn policing() -> &'static Value {
-    static RESULT: OnceLock<Value> = OnceLock::new();
-    RESULT.get_or_init(|| json(&["study", "policing", "--sim-only", "--json"]))
+/// The simulated half of the study `policing` and its page, made once for the tests that read them.
+fn policing() -> &'static (Value, String) {
+    static RESULT: OnceLock<(Value, String)> = OnceLock::new();
+    RESULT.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("page.html");
+        let to = page.to_str().unwrap();
+        let result = json(&["study", "policing", "--sim-only", "--json", "--report", to]);
+        (result, fs::read_to_string(&page).unwrap())
+    })
 }
 
 #[test]
 fn a_policer_spares_the_wait_behind_a_shaper() {
-    let result = policing();
+    let (result, page) = policing();
+    for part in [
+        "<h1>study policing",
+        "policing-conserved",
+        "id=\"results\"",
+        "study = ",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("src=\""), "nothing is fetched");
     let check = |id: &str| {
         let checks = result["checks"].as_array().unwrap();
         checks.iter().find(|check| check["id"] == id).unwrap()
@@ -194,7 +209,7 @@ fn a_study_runs_with_a_file_of_ones_own() {
     assert!(text.contains(known));
     fs::write(&path, text.replace(known, "window = \"20 s\"")).unwrap();
     let mine = json(&["study", file, "--sim-only", "--json"]);
-    assert_ne!(mine["run_hash"], policing()["run_hash"]);
+    assert_ne!(mine["run_hash"], policing().0["run_hash"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `strait top` on a pseudo-terminal of 80 columns: keys, a slow line, a stuck one, signals. Needs
+//! `strait top`, and what `strait demo` plays, on a pseudo-terminal of 80 columns: keys, a slow line, a stuck one, signals. Needs
 //! `script`, `setsid` and `stty`, which every Debian has.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -15,7 +15,7 @@ const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// `strait top` on a terminal, and what came from it.
+/// A command on a terminal, and what came from it.
 struct Terminal {
     script: Child,
     keys: ChildStdin,
@@ -24,8 +24,13 @@ struct Terminal {
 }
 
 impl Terminal {
+    /// `strait top`.
     fn start(arguments: &str) -> Self {
-        let command = format!("stty rows 24 cols 80; exec {STRAIT} top {arguments}");
+        Self::run(&format!("top {arguments}"))
+    }
+
+    fn run(arguments: &str) -> Self {
+        let command = format!("stty rows 24 cols 80; exec {STRAIT} {arguments}");
         let mut script = Command::new("script")
             .args(["-qfec", &command, "/dev/null"])
             .env("TERM", "linux")
@@ -189,6 +194,32 @@ fn keys_lead_through_a_scenario_and_the_terminal_comes_back() {
     top.press("q", "");
     assert_eq!(top.ended(), 0);
     assert!(top.is_as_before());
+}
+
+#[test]
+fn the_demo_is_played_and_ends_with_its_lines_and_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let page = page.display();
+    let mut terminal = Terminal::run(&format!("demo --runs 1 --watch --speed 50 --report {page}"));
+    terminal.wait_for("plain link");
+    terminal.wait_for("speed 50");
+    terminal.press(" ", "PAUSED");
+    terminal.press("+", "speed 100");
+    terminal.keys.write_all(b"q").unwrap();
+    assert_eq!(terminal.ended(), 0);
+    let text = terminal.text();
+    let (_, after) = text.rsplit_once("\x1b[?1049l").unwrap();
+    for part in [
+        "a call: lost",
+        "delay of voice:",
+        "use of a.line",
+        "6 checks ",
+    ] {
+        assert!(after.contains(part), "{part}: {after}");
+    }
+    // This terminal has no other letters.
+    assert!(after.is_ascii(), "{after}");
 }
 
 #[test]

@@ -157,6 +157,18 @@ impl CellConfig {
         Ok(())
     }
 
+    /// A station's way: times in s and places, between which it goes straight.
+    pub fn way(&self, station: usize) -> Vec<[f64; 3]> {
+        let moves = self.moves.iter().filter(|it| it.station == station);
+        let times = moves.flat_map(|it| [it.from.0, it.until.0]);
+        let knots = [Duration::ZERO].into_iter().chain(times);
+        let knot = |at: Duration| {
+            let [x, y] = self.place(station, at);
+            [at.as_secs_f64(), x, y]
+        };
+        knots.map(knot).collect()
+    }
+
     /// Where a station is at a moment since the link's beginning.
     pub(super) fn place(&self, station: usize, now: Duration) -> [f64; 2] {
         let mut place = self.places.get(station).copied().unwrap_or_default();

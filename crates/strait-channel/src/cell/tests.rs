@@ -328,6 +328,15 @@ fn a_station_that_walks_away_is_heard_no_more() {
         }];
     });
     walks.validate().unwrap();
+    let LinkKind::Cell(cell) = &walks.kind else {
+        panic!("a cell");
+    };
+    assert_eq!(cell.way(0), [[0.0, 0.0, 0.0]]);
+    let [first, from, until] = cell.way(1)[..] else {
+        panic!("it moves once");
+    };
+    assert_eq!([first[1], from[1]], [200.0, 200.0]);
+    assert!(until[0] > from[0] && until[1] > 200.0);
     let mut bench = Bench::new(&walks, 1);
     for second in 1..30 {
         bench.send(0, NeighbourId(1), 100);

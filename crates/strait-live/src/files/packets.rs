@@ -6,8 +6,9 @@ use std::sync::mpsc::Receiver;
 
 use serde::{Deserialize, Serialize};
 use strait_core::delay::DelayPart;
-use strait_core::fate::{Fate, FateRecord};
+use strait_core::fate::FateRecord;
 use strait_core::time::{Duration, Instant};
+use strait_status::fate_name;
 
 use super::own_file;
 use crate::clock::Clock;
@@ -44,15 +45,7 @@ impl PacketLine {
             ended_ns: absolute_ns(record.ended),
             octets: record.octets,
             class: record.class.0,
-            fate: match record.fate {
-                Fate::Delivered(_) => "delivered",
-                Fate::Forwarded { .. } => "forwarded",
-                Fate::Answered => "answered",
-                Fate::Absorbed => "absorbed",
-                Fate::Fragmented => "fragmented",
-                Fate::Dropped(cause) => cause.name(),
-            }
-            .to_owned(),
+            fate: fate_name(record.fate).to_owned(),
             line_ns: record.parts.part_ns(DelayPart::Line),
         }
     }
@@ -95,7 +88,7 @@ pub fn read(path: &Path) -> Vec<PacketLine> {
 mod tests {
     use super::*;
     use strait_core::delay::DelayParts;
-    use strait_core::fate::DropCause;
+    use strait_core::fate::{DropCause, Fate};
     use strait_core::id::{ClassId, PortId};
 
     #[test]

@@ -209,7 +209,8 @@ pub struct Study {
     pub name: &'static str,
     /// What it is about.
     pub about: &'static str,
-    own: (&'static str, &'static str),
+    /// Its file: a name and the text.
+    pub own: (&'static str, &'static str),
     check: fn(&str, &str) -> Result<(), ConfigError>,
     run: Runs,
 }

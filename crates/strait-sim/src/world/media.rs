@@ -295,6 +295,12 @@ impl World {
         }
     }
 
+    fn is_serial(&self, medium: usize) -> bool {
+        let mut links = self.fabric.links.iter();
+        let config = links.find(|it| it.medium == medium).map(|it| &it.config);
+        config.is_some_and(|it| it.kind.framing().is_some())
+    }
+
     fn port_state(&self, node: usize, port: PortId) -> Option<PortState> {
         let (now, port) = (self.fabric.now, &self.slots[node].ports[port.index()]);
         let state = |at: &Attached| self.fabric.media[at.medium()].medium.state(now, at.station);
@@ -362,6 +368,8 @@ impl World {
             }
             Heard::Carrier(on) => Some(PortEvent::Carrier(on)),
             Heard::Drained => Some(PortEvent::Drained),
+            // A serial port has its own rate, whatever the modem behind it has.
+            Heard::Changed if self.is_serial(medium) => None,
             Heard::Changed => self.port_state(node, port).map(PortEvent::Changed),
             Heard::Neighbour(other, there) => {
                 let to = called(other);

@@ -170,13 +170,12 @@ impl<'s, 'a> Load<'s, 'a> {
             .heaviest(Some(class), victim)
             .filter(|it| self.share(it) >= HOG);
         let first = self.span.last.classes.first().map(|it| it.name.as_str());
-        let in_class = self
-            .flows
-            .iter()
-            .filter(|it| it.row.class == *class && self.is_call(it));
-        let calls: f64 = in_class.map(|it| it.octets_in).sum::<f64>() * 8.0 / s;
-        // Where all of them together are too much, no mark helps.
-        let fits = calls <= 0.5 * self.rate_bit_s;
+        // Where all that are like it together are too much, no mark helps.
+        let like =
+            |it: &&&Flow<'_>| it.row.class == *class && it.octets_in <= 2.0 * victim.octets_in;
+        let alike = self.flows.iter().filter(like);
+        let alike_bit_s = alike.map(|it| it.octets_in).sum::<f64>() * 8.0 / s;
+        let fits = alike_bit_s <= 0.5 * self.rate_bit_s;
         let unmarked = self.is_call(victim) && fits && first.is_some_and(|first| first != class);
         if unmarked {
             let text = format!(

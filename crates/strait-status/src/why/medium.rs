@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::words::{count, percent, rate, time};
 use super::{BAD, Cause, DENIED, Finding, GONE};
+use crate::Port;
 use crate::span::{Flow, Link, Span, grown, share};
 
 /// Frames or packets that a share is made of, at least: fewer are chance.
@@ -28,7 +29,9 @@ const SILENCE_HF_S: f64 = 25.0;
 const UNANSWERED: f64 = 3.0;
 
 pub(super) fn look(span: &Span<'_>, findings: &mut Vec<Finding>) {
-    for port in span.last.ports.iter().filter(|it| !it.up && it.host_side) {
+    // One that was never up, and has no problem, has nobody behind it.
+    let fell = |it: &&Port| !it.up && it.host_side && (it.downs > 0 || it.problem.is_some());
+    for port in span.last.ports.iter().filter(fell) {
         findings.push(down(&port.name, port.problem.as_deref(), 0.0));
     }
     for link in &span.links {
@@ -314,9 +317,9 @@ fn comes_and_goes(span: &Span<'_>, name: &str) -> bool {
         let good = grown(is.packets_in, was.packets_in);
         let bad = grown(is.bad_in(), was.bad_in());
         let sent = grown(is.frames_out, was.frames_out);
-        let hops = |it: &crate::Port| it.hop.as_ref().map_or(0, |hop| hop.repeated);
+        let hops = |it: &Port| it.hop.as_ref().map_or(0, |hop| hop.repeated);
         let again = grown(hops(&is), hops(&was));
-        let repairs = |it: &crate::Port| it.repairs.as_ref().map_or(0, |it| it.repeated);
+        let repairs = |it: &Port| it.repairs.as_ref().map_or(0, |it| it.repeated);
         let again = again + grown(repairs(&is), repairs(&was));
         // What is silent while we send is lost, too.
         let nothing = good == 0.0 && bad == 0.0 && sent >= ENOUGH;
@@ -330,7 +333,8 @@ fn comes_and_goes(span: &Span<'_>, name: &str) -> bool {
     losses.len() >= 4 && heavy >= 1 && light >= 2
 }
 
-/// A line that has work all the time and carries less than its rate.
+/// A line that has work all the time and carries less than its rate: it isn't in use, or each of its
+/// octets takes longer than the port says.
 fn slow(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     let port = link.port;
     let takes_turns = port.hf.is_some() || port.hop.is_some();
@@ -340,32 +344,32 @@ fn slow(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
         return;
     };
     let lone = span.links.len() == 1;
-    let works = lone && span.steps.iter().all(waits);
+    let works = lone && span.steps.iter().skip(1).all(waits);
     let turns = span
         .flows_of(link)
         .map(|it| share(it.turn_s, it.wait_s))
         .fold(0.0, f64::max);
-    if works && link.busy < SLOW && turns < 0.3 {
-        let carried = link.octets_out * 8.0 / span.s;
-        let text = format!(
-            "The line {} carries {} although packets wait and it is set to {}: the modem or line is \
-             slower than its port says, or the policy holds it back.",
-            port.name,
-            rate(carried),
-            rate(rate_bit_s as f64),
-        );
-        let look = format!(
-            "set the rate of the port {} and of its modem alike",
-            port.name
-        );
-        let weight = BAD + 0.5 + (1.0 - link.busy) / 4.0;
-        findings.push(Finding::new(
-            (Cause::SlowLine, weight),
-            &port.name,
-            text,
-            look,
-        ));
+    let carried = link.octets_out * 8.0 / span.s;
+    let idle = works && link.busy < SLOW && turns < 0.3;
+    let long = works && link.busy >= SLOW && carried < SLOW * link.busy * rate_bit_s as f64;
+    if !idle && !long {
+        return;
     }
+    let name = &port.name;
+    let why = if long {
+        "the modem or line behind it runs at another rate than its port says"
+    } else {
+        "the modem or line is slower than its port says, or the policy holds it back"
+    };
+    let text = format!(
+        "The line {name} carries {} although packets wait and it is set to {}: {why}.",
+        rate(carried),
+        rate(rate_bit_s as f64),
+    );
+    let look = format!("set the rate of the port {name} and of its modem alike");
+    let lack = 1.0 - (carried / rate_bit_s as f64).clamp(0.0, 1.0);
+    let weight = BAD + 0.5 + lack / 4.0;
+    findings.push(Finding::new((Cause::SlowLine, weight), name, text, look));
 }
 
 fn device(link: &Link<'_>, findings: &mut Vec<Finding>) {

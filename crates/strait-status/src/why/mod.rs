@@ -20,8 +20,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Snapshot;
 use crate::span::Span;
+use crate::{Choice, Snapshot, choices};
 
 pub use history::{History, SPAN_S, STEP_S, Watch};
 pub use pairs::together;
@@ -151,6 +151,9 @@ pub struct Why {
     pub sentence: String,
     /// All findings; none if all is well.
     pub findings: Vec<Finding>,
+    /// What it chose by itself.
+    #[serde(default)]
+    pub choices: Vec<Choice>,
 }
 
 /// Nothing passes.
@@ -181,6 +184,7 @@ pub fn why(history: &[Snapshot]) -> Why {
         span_s: span.s,
         sentence: healthy,
         findings: Vec::new(),
+        choices: choices(&span),
     }
     .with(findings)
 }

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::words::{count, percent};
+use super::words::{count, percent, rate};
 use super::{BAD, Cause, Finding, GONE, Why, why};
 use crate::Snapshot;
 use crate::span::{Link, Span, share};
@@ -16,6 +16,12 @@ const SKEW_S: f64 = 2.0;
 const ENOUGH: f64 = 5.0;
 /// More than a medium loses where it is as it should be.
 const LOSSY: f64 = 0.05;
+/// A line that is in use all the time.
+const FULL: f64 = 0.9;
+/// The most of what comes in a step, in its least, where nothing is lost by chance.
+const STEADY: f64 = 1.3;
+/// Less than comes of what is sent, where the rate of the line is right.
+const SLOW: f64 = 0.7;
 
 /// What is wrong with each of several nodes. Where they are two with one link each, both ends of
 /// it are compared: what one sent against what the other got.
@@ -31,6 +37,8 @@ pub fn together(histories: &[Vec<Snapshot>]) -> Vec<Why> {
                 .clone()
                 .without(Cause::FarSilent)
                 .with([found].into());
+        } else if let Some(found) = slow(sent, came) {
+            all[place] = all[place].clone().with([found].into());
         } else if !all.iter().any(Why::knows_of_losses)
             && let Some(found) = lossy(sent, came)
         {
@@ -86,6 +94,45 @@ fn dead(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
         let look = format!("look at the transmitter of {from} and the receiver of {to}");
         Finding::new((Cause::OneWay, GONE + 0.5), name, text, look)
     })
+}
+
+/// A way of which all comes whole, and steadily less than is sent: the rest waits between the ends.
+fn slow(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
+    let late = |it: &[Snapshot]| it.len().saturating_sub(LATE);
+    let (sent, came) = (&sent[late(sent)..], &came[late(came)..]);
+    let (sender, receiver) = (Span::new(sent)?, Span::new(came)?);
+    let (there, here) = links(&sender, &receiver)?;
+    let rate_bit_s = there.port.rate_bit_s? as f64;
+    let whole = here.bad_in == 0.0 && there.repeated == 0.0 && there.port.hf.is_none();
+    let steps = sent.windows(2).zip(came.windows(2));
+    let steps = steps.filter_map(|(sent, came)| {
+        let (sender, receiver) = (Span::new(sent)?, Span::new(came)?);
+        let (there, here) = links(&sender, &receiver)?;
+        let full = there.busy >= FULL && (sender.s - receiver.s).abs() <= SKEW_S / 2.0;
+        full.then(|| here.grown(|it| it.octets_in) * 8.0 / receiver.s)
+    });
+    let steps: Vec<f64> = steps.collect();
+    let least = steps.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = steps.iter().copied().fold(0.0, f64::max);
+    let out_bit_s = there.octets_out * 8.0 / sender.s;
+    let steady = steps.len() + 1 == LATE && least > 0.0 && most <= STEADY * least;
+    if !whole || !steady || most > SLOW * out_bit_s {
+        return None;
+    }
+    let (name, from, to) = (&here.port.name, &sender.last.node, &receiver.last.node);
+    let text = format!(
+        "{to} gets {} by {name} of {} that {from} sends, all of it whole: the modem or line between \
+         them is slower than the {} that the port says, and packets wait in it.",
+        rate(most),
+        rate(out_bit_s),
+        rate(rate_bit_s),
+    );
+    let look = format!(
+        "set the rate of the port {} and of its modem alike",
+        there.port.name
+    );
+    let weight = BAD + 0.5 + (1.0 - most / out_bit_s) / 4.0;
+    Some(Finding::new((Cause::SlowLine, weight), name, text, look))
 }
 
 /// A way by which a part of what is sent doesn't come, without a trace at either end.

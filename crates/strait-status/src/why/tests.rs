@@ -154,6 +154,17 @@ fn who_asks_for_little_and_waits_names_who_is_before_it() {
         it.talkers = (1..=20).map(one).collect();
     });
     assert_eq!(first(&crowd), None, "each has its fair share");
+    // One of twelve has packets as a call's, the others had a short one before: a mark helps nobody.
+    let alike = history(|it, at| {
+        let one = |n: u16| {
+            let mut one = flow(17, n, (3.0, 100), 3.0, at);
+            one.octets_out /= 3;
+            one.octets_least = if n == 1 { 100 } else { 4 };
+            one
+        };
+        it.talkers = (1..=12).map(one).collect();
+    });
+    assert_eq!(first(&alike), Some(Cause::Overload));
 }
 
 #[test]
@@ -262,6 +273,21 @@ fn a_line_slower_than_its_port_has_work_all_the_time() {
     };
     assert_eq!(first(&slow(10)), Some(Cause::SlowLine));
     assert_eq!(first(&slow(0)), None, "it has nothing to do");
+    // It is busy all the time, as each octet takes four times as long as the port says.
+    let long = |octets_s: f64, waits: u64| {
+        let change = |it: &mut Snapshot, at: f64| {
+            it.ports[1].octets_out = (octets_s * at) as u64;
+            it.classes[1].queued_packets = waits;
+        };
+        first(&history(change))
+    };
+    assert_eq!(long(240.0, 10), Some(Cause::SlowLine));
+    assert_eq!(long(240.0, 0), None, "it has nothing to do");
+    assert_eq!(
+        long(750.0, 10),
+        None,
+        "ten bits an octet, and what the link adds"
+    );
 }
 
 #[test]
@@ -310,6 +336,42 @@ fn both_ends_tell_a_dead_way_from_a_dead_gateway() {
     let both = together(&[deaf, heard]);
     assert_eq!(both[0].findings[0].cause, Cause::OneWay);
     assert!(both[1].is_well());
+}
+
+#[test]
+fn both_ends_tell_a_slow_modem_whose_buffer_hides_it_from_one() {
+    let sent = history(|it, at| it.ports[1].frames_out = (80.0 * at) as u64);
+    let came = |octets_s: f64, jumps: f64, damaged_s: u64| {
+        let mut came = history(|it, at| {
+            let port = &mut it.ports[1];
+            let jump = if at % 2.0 > 0.5 { jumps } else { 0.0 };
+            port.octets_in = (octets_s * at + jump) as u64;
+            (port.busy_s, port.frames_in) = (0.0, (20.0 * at) as u64);
+            port.damaged = damaged_s * at as u64;
+        });
+        came.iter_mut().for_each(|it| it.node = "b".into());
+        came
+    };
+    let cause = |came: Vec<Snapshot>| {
+        let all = together(&[sent.clone(), came]);
+        all[1].findings.first().map(|it| it.cause)
+    };
+    assert_eq!(cause(came(240.0, 0.0, 0)), Some(Cause::SlowLine));
+    // What chance loses doesn't come evenly, nor without a trace; and headers are nobody's loss.
+    assert_ne!(cause(came(240.0, 500.0, 0)), Some(Cause::SlowLine));
+    assert_ne!(cause(came(240.0, 0.0, 3)), Some(Cause::SlowLine));
+    assert_ne!(cause(came(800.0, 0.0, 0)), Some(Cause::SlowLine));
+}
+
+#[test]
+fn a_host_side_with_nobody_behind_it_is_no_fault() {
+    let host = |downs: u64| {
+        first(&history(move |it, _| {
+            (it.ports[0].up, it.ports[0].downs) = (false, downs);
+        }))
+    };
+    assert_eq!(host(0), None, "a relay");
+    assert_eq!(host(1), Some(Cause::PortDown));
 }
 
 #[test]

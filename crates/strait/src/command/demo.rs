@@ -7,15 +7,18 @@ use strait_report::estimate::mean;
 use strait_report::table::Check;
 use strait_scenario::{Files, Loaded, Scenario};
 use strait_sim::Outcome;
+use strait_top::{Film, SPEED_MAX};
 
 use super::simulated::{self, Outputs};
+use crate::exit::BadInput;
 
 /// Voice, a web page, a file and pings over one narrow line, without and with strait.
 ///
 /// It runs in virtual time, needs no rights and no set-up, and takes seconds.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  strait demo\n  strait demo --full\n  strait demo --json | jq .checks"
+    after_help = "Examples:\n  strait demo\n  strait demo --runs 1 --watch --speed 30\n  strait demo --full\n  \
+                  strait demo --json | jq .checks"
 )]
 pub(crate) struct Args {
     /// One JSON object on stdout.
@@ -24,6 +27,13 @@ pub(crate) struct Args {
     /// Every metric with its interval, each class's drops, where the time went, and each check.
     #[arg(long)]
     full: bool,
+    /// Play the first run in the terminal, plain and strait side by side: space pauses, + and -
+    /// change the speed, q ends it.
+    #[arg(long, conflicts_with_all = ["json", "full"])]
+    watch: bool,
+    /// With --watch: seconds of the run in one of ours.
+    #[arg(long, value_name = "TIMES", default_value_t = 20.0, requires = "watch", value_parser = speed)]
+    speed: f64,
     /// Exit status 1 if a check failed.
     #[arg(long)]
     strict: bool,
@@ -36,6 +46,9 @@ pub(crate) struct Args {
     /// Seed of the first run.
     #[arg(long)]
     seed: Option<u64>,
+    /// Runs with consecutive seeds; with fewer it is done sooner.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=Scenario::RUNS_MAX))]
+    runs: Option<u64>,
 }
 
 /// The scenario files that the program brings along: the demo runs where nothing is installed.
@@ -64,11 +77,18 @@ fn scenario() -> anyhow::Result<Loaded> {
     Ok(Scenario::load_text(&Own, Path::new("demo.toml"), text)?)
 }
 
+/// How the variants are called here, in the order of the columns.
+const NAMED: [(&str, &str); 2] = [("fifo", "plain link"), (Scenario::BASE, "strait")];
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(why) = strait_top::unable().filter(|_| args.watch) {
+        let why = format!("{why}: `strait demo` alone ends with the whole picture");
+        return Err(BadInput(why).into());
+    }
     let loaded = scenario()?;
     let options = strait_sim::Options {
         seed: args.seed,
-        runs: None,
+        runs: args.runs,
         capture: args.pcap.is_some(),
         record: true,
         threads: None,
@@ -100,8 +120,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         return Ok(code);
     }
-    crate::output::print(&(summary(&outcome) + &told(&result.checks) + &report(args)));
+    let picture = simulated::picture(&loaded, &outcome, &NAMED);
+    if args.watch {
+        let letters = super::picture::letters();
+        let text = |at_s| format!("{HEAD}\n\n{}", picture.text(at_s, letters));
+        strait_top::play(&mut Film::new(text, picture.end_s, args.speed))?;
+    }
+    let picture = super::picture::whole(&picture);
+    let told = told(&result.checks);
+    crate::output::print(&(summary(&outcome) + &picture + &told + &report(args)));
     Ok(crate::output::code(&result, args.strict))
+}
+
+/// What is played.
+const HEAD: &str = "One 9600 baud line, used both ways by a call, a web page, a file and pings";
+
+/// Seconds of a run in one of ours.
+pub(super) fn speed(text: &str) -> Result<f64, String> {
+    let speed: f64 = text.parse().map_err(|_| "no number".to_owned())?;
+    if speed > 0.0 && speed <= SPEED_MAX {
+        return Ok(speed);
+    }
+    Err(format!("choose more than 0 and {SPEED_MAX} at most"))
 }
 
 fn report(args: &Args) -> String {
@@ -116,12 +156,13 @@ fn summary(outcome: &Outcome) -> String {
         let (plain, strait) = (shown("fifo"), shown(Scenario::BASE));
         format!("{what:<43}{plain:>12}{strait:>12}\n")
     };
+    let runs = match outcome.metric(Scenario::BASE, "voice.loss").len() {
+        1 => "one run".into(),
+        several => format!("mean of {several} runs"),
+    };
     let head = format!(
-        "One 9600 baud line, both ways at once, mean of {} runs:\n\n{:<43}{:>12}{:>12}\n",
-        outcome.metric(Scenario::BASE, "voice.loss").len(),
-        "",
-        "plain link",
-        "strait",
+        "One 9600 baud line, both ways at once, {runs}:\n\n{:<43}{:>12}{:>12}\n",
+        "", "plain link", "strait",
     );
     [
         head,

@@ -10,6 +10,7 @@ use strait_core::time::Duration;
 use strait_lab::{Lab, LabError, LabOptions, Left, Outcome};
 use strait_live::signals::Stop;
 use strait_live::status;
+use strait_report::picture::Watched;
 use strait_report::scatter::Figure;
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
 use strait_report::{Report, Series, names_of, stations_of};
@@ -19,6 +20,7 @@ use strait_status::why::together;
 use strait_web::{Clock, Recording};
 
 use super::agreement::{Simulated, agreement};
+use super::picture::{self, Shown};
 use crate::exit::{self, BadInput};
 
 /// Run a scenario live, in network namespaces on this host.
@@ -51,6 +53,9 @@ pub(crate) struct Args {
     /// Write a self-contained HTML report, with the resolved configuration.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// End with a picture: delays, and the use of the line.
+    #[arg(long, conflicts_with = "json")]
+    picture: bool,
     /// Only this traffic of the scenario.
     #[arg(long, value_name = "TRAFFIC", value_delimiter = ',')]
     only: Vec<String>,
@@ -94,7 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(status_code(&status)));
     }
     let bar = crate::output::progress(seconds(loaded.scenario.duration.0), &loaded.scenario.name);
-    let recorder = args.report.as_ref().map(|_| Recorder::follow(&lab));
+    let recorder = (args.picture || args.report.is_some()).then(|| Recorder::follow(&lab));
     let ended = lab.run(&stop, |left| {
         let whole = loaded.scenario.duration.0;
         bar.set_position(seconds(whole.saturating_sub(left)) as u64);
@@ -107,44 +112,67 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for note in outcome.notes.iter().chain(&outcome.left).chain(&left.0) {
         eprintln!("strait: {note}");
     }
+    let Seen(mut recording, watched) = recorder.map_or_else(Seen::default, Recorder::end);
     if let Some(path) = &args.report {
+        for (node, way) in loaded.ways() {
+            recording.place(node.to_owned(), way);
+        }
         let report = page(&loaded, args, &outcome, &result, simulated.as_ref());
-        let recording = recorder.map_or_else(|| Recording::new(Clock::Run), Recorder::end);
         let page = strait_web::page::with_results(&recording, &report);
         std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(crate::output::result(&result, args.json, args.strict))
+    let code = crate::output::result(&result, args.json, args.strict);
+    if args.picture {
+        let (name, flows) = (args.variant.as_str(), &outcome.flows[..]);
+        let shown = [Shown {
+            name,
+            flows,
+            watched,
+        }];
+        let picture = picture::picture(&shown, loaded.scenario.duration.0.as_secs_f64());
+        crate::output::print(&picture::whole(&picture));
+    }
+    Ok(code)
 }
 
-/// Takes down what gateways say of themselves each second, for the report.
-struct Recorder(Arc<Mutex<Option<Recording>>>);
+/// What gateways said of themselves on the way, for the page and for the picture.
+struct Seen(Recording, Watched);
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self(Recording::new(Clock::Run), Watched::default())
+    }
+}
+
+/// Takes down what gateways say of themselves each second.
+struct Recorder(Arc<Mutex<Option<Seen>>>);
 
 impl Recorder {
     /// One that can't be asked is missing in the report.
     fn follow(lab: &Lab) -> Self {
-        let recording = Arc::new(Mutex::new(Some(Recording::new(Clock::Run))));
+        let seen = Arc::new(Mutex::new(Some(Seen::default())));
         let began = Instant::now();
         for (n, socket) in lab.status_sockets().enumerate() {
-            let recording = Arc::clone(&recording);
+            let seen = Arc::clone(&seen);
             let told = move |heard: Result<Snapshot, String>| {
-                let mut recording = recording.lock().unwrap_or_else(PoisonError::into_inner);
-                if let (Some(recording), Ok(snapshot)) = (recording.as_mut(), heard) {
-                    recording.add(n, began.elapsed().as_secs_f64(), &snapshot);
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                if let (Some(Seen(recording, watched)), Ok(snapshot)) = (seen.as_mut(), heard) {
+                    let at_s = began.elapsed().as_secs_f64();
+                    recording.add(n, at_s, &snapshot);
+                    watched.hear(at_s, &snapshot);
                 }
-                recording.is_some()
+                seen.is_some()
             };
             if let Err(error) = status::follow(socket.to_owned(), SECOND, told) {
                 tracing::warn!("{}: not in the report: {error}", socket.display());
             }
         }
-        Self(recording)
+        Self(seen)
     }
 
-    fn end(self) -> Recording {
-        let mut recording = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        recording
-            .take()
-            .unwrap_or_else(|| Recording::new(Clock::Run))
+    fn end(self) -> Seen {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.take().unwrap_or_default()
     }
 }
 

@@ -12,6 +12,7 @@ mod ipfix;
 mod lab;
 mod mail;
 mod measure;
+mod picture;
 mod policy;
 mod proxy;
 mod replay;
@@ -28,6 +29,8 @@ mod why;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+
+use crate::events::Form;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -78,6 +81,14 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// The form of the log that was asked for.
+    pub(crate) const fn log(&self) -> Option<Form> {
+        match self {
+            Self::Run(args) => args.log,
+            _ => Some(Form::Text),
+        }
+    }
+
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Demo(args) => demo::run(&args),

@@ -9,6 +9,7 @@ use strait_node::NodeConfig;
 use strait_node::config::{JournalConfig, PortAddress, PortKind};
 use strait_scenario::{DiskFiles, load_node};
 
+use crate::events::Form;
 use crate::exit::BadInput;
 
 /// Run a gateway on this host until SIGINT or SIGTERM.
@@ -17,7 +18,8 @@ use crate::exit::BadInput;
 /// of them away again. When it is up it says so by one line on stderr.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  strait run node.toml\n  \
-                  strait run node.toml --device line=/dev/ttyUSB1 --status /run/strait/a.sock")]
+                  strait run node.toml --device line=/dev/ttyUSB1 --status /run/strait/a.sock\n  \
+                  strait run node.toml -v --log json 2> events.jsonl")]
 pub(crate) struct Args {
     /// The node file.
     node: PathBuf,
@@ -42,6 +44,10 @@ pub(crate) struct Args {
     /// Write a line of JSON for each packet that ended here: when it came and when it had left.
     #[arg(long, value_name = "FILE")]
     packets: Option<PathBuf>,
+    /// Write the log for programs; without it, for people, and in a service of systemd for its
+    /// journal.
+    #[arg(long, value_name = "FORM")]
+    pub(super) log: Option<Form>,
     /// Don't go before ordinary programs (real-time scheduling, which a gateway with a serial line
     /// asks for).
     #[arg(long)]

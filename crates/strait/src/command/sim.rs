@@ -43,6 +43,10 @@ pub(crate) struct Args {
     /// Write a self-contained HTML report, with the resolved configuration.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// End with a picture of the first run of each variant, of three at most: delays, and the use
+    /// of the line.
+    #[arg(long, conflicts_with = "json")]
+    picture: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -51,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         runs: args.runs,
         capture: args.pcap.is_some() || args.mgen_log.is_some(),
-        record: args.report.is_some(),
+        record: args.report.is_some() || args.picture,
         threads: None,
     };
     let outcome = simulated::run(&loaded, &options)?;
@@ -64,5 +68,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report: args.report.as_deref(),
     };
     simulated::write(&loaded, &outcome, &result, &outputs)?;
-    Ok(crate::output::result(&result, args.json, args.strict))
+    let code = crate::output::result(&result, args.json, args.strict);
+    if args.picture {
+        let named: Vec<_> = loaded.scenario.variant_names().map(|it| (it, it)).collect();
+        let picture = simulated::picture(&loaded, &outcome, &named);
+        crate::output::print(&super::picture::whole(&picture));
+    }
+    Ok(code)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use strait_core::stats::ClassStats;
 use strait_report::estimate::{mean, mean_interval};
+use strait_report::picture::{Picture, Watched};
 use strait_report::scatter::Figure;
 use strait_report::table::{Cell, Column, ResultSet, Table};
 use strait_report::{Report, Series, delay_table, names_of, stations_of};
@@ -13,6 +14,8 @@ use strait_scenario::{Loaded, Scenario, unit_of};
 use strait_sim::{Options, Outcome};
 use strait_status::{Class, Snapshot};
 use strait_web::{Clock, Recording};
+
+use super::picture::Shown;
 
 /// Runs every variant and seed, with progress.
 pub(crate) fn run(loaded: &Loaded, options: &Options) -> anyhow::Result<Outcome> {
@@ -276,12 +279,18 @@ fn put(path: &Path, octets: &[u8]) -> anyhow::Result<()> {
 
 /// What gateways said of themselves in the first run of each variant, each with its variant's name.
 fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
-    let is_gateway = |name: &str| loaded.nodes.iter().any(|node| node.name == name);
     let mut recording = Recording::new(Clock::Run);
+    for (node, way) in loaded.ways() {
+        for variant in loaded.scenario.variant_names() {
+            recording.place(format!("{variant}: {node}"), way.clone());
+        }
+    }
     let mut names = Vec::new();
     for run in &outcome.runs {
-        let snapshots = run.moments.iter().flatten();
-        for snapshot in snapshots.filter(|it| is_gateway(&it.node)) {
+        let moments = run.moments.iter().zip(&run.ended);
+        let snapshots = moments.flat_map(|(all, ended)| all.iter().map(move |it| (it, ended)));
+        for (snapshot, ended) in snapshots.filter(|it| is_gateway(loaded, it.0)) {
+            let ended = ended.get(&snapshot.node).map_or(&[][..], |it| it);
             let name = format!("{}: {}", run.variant, snapshot.node);
             let known = names.iter().position(|one| *one == name);
             let n = known.unwrap_or_else(|| {
@@ -292,10 +301,38 @@ fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
                 node: name,
                 ..snapshot.clone()
             };
-            recording.add(n, named.uptime_s, &named);
+            recording.add_with(n, named.uptime_s, &named, ended);
         }
     }
     recording
+}
+
+/// The first run of some variants, as a picture in the terminal: by variant, with its name there.
+pub(crate) fn picture(loaded: &Loaded, outcome: &Outcome, named: &[(&str, &str)]) -> Picture {
+    let shown = named.iter().filter_map(|(variant, name)| {
+        let run = outcome.of(variant).next()?;
+        let mut watched = Watched::default();
+        for snapshot in run
+            .moments
+            .iter()
+            .flatten()
+            .filter(|it| is_gateway(loaded, it))
+        {
+            watched.hear(snapshot.uptime_s, snapshot);
+        }
+        let flows = &run.flows[..];
+        Some(Shown {
+            name,
+            flows,
+            watched,
+        })
+    });
+    let shown: Vec<Shown<'_>> = shown.collect();
+    super::picture::picture(&shown, loaded.scenario.duration.0.as_secs_f64())
+}
+
+fn is_gateway(loaded: &Loaded, snapshot: &Snapshot) -> bool {
+    loaded.nodes.iter().any(|node| node.name == snapshot.node)
 }
 
 /// The pictures of each variant's flows.

@@ -50,7 +50,7 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u16).range(20..=500))]
     width: u16,
     /// Of a recording or a scenario: its seconds in one of ours.
-    #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0, value_parser = super::demo::speed)]
     speed: f64,
     /// Of a recording or a scenario: the moment to begin with.
     #[arg(long, value_name = "TIME")]
@@ -71,9 +71,6 @@ const MOMENTS_MAX: usize = 3600;
 const WAITING_MAX: usize = 64;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if !(args.speed > 0.0 && args.speed <= 10_000.0) {
-        return Err(BadInput("--speed: choose more than 0 and 10000 at most".into()).into());
-    }
     if let Some(why) = strait_top::unable().filter(|_| !args.once) {
         let why = format!(
             "{why}: `strait top --once` prints one picture, `strait status --watch` goes on"

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
+use strait_report::Report;
 use strait_report::table::{Column, ResultSet, Table};
 use strait_sim::BuildError;
 use strait_sim::study::{Asked, STUDIES, Study, StudyError};
@@ -52,6 +53,9 @@ pub(crate) struct Args {
     /// Write the figures, as SVG, into this folder.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
+    /// Write tables and checks as a self-contained HTML page.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Another seed, for the worlds that the study `grid` draws.
     #[arg(long)]
     seed: Option<u64>,
@@ -104,8 +108,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let own = own
         .as_ref()
         .map(|(file, text)| (file.as_str(), text.as_str()));
-    let results = chosen.into_iter().map(|study| one(study, own, args));
+    let about: Vec<&str> = chosen.iter().map(|study| study.about).collect();
+    let results = chosen.iter().map(|study| one(study, own, args));
     let result = joined(results.collect::<anyhow::Result<_>>()?);
+    if let Some(path) = &args.report {
+        let report = Report {
+            title: format!("study {name}"),
+            about: about.join("; "),
+            result: result.clone(),
+            resolved: own.map_or_else(
+                || chosen.iter().map(|it| it.own.1).collect(),
+                |it| it.1.into(),
+            ),
+            ..Report::default()
+        };
+        fs::write(path, strait_web::page::results(&report))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(crate::output::result(&result, args.json, args.strict))
 }
 

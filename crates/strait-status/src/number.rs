@@ -1,12 +1,15 @@
 //! Numbers in few letters, and all of it in ASCII: consoles of serial lines show no more.
 
+use alloc::format;
+use alloc::string::String;
+
 /// What isn't known.
-pub(crate) const NONE: &str = "-";
+pub const NONE: &str = "-";
 
 /// Three figures: `0`, `7`, `7.5`, `960`, `9.60k`, `1.20M`.
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let size = value.abs();
-    let whole = size < 999.5 && (size >= 99.95 || size.fract() < 1e-9);
+    let whole = size < 999.5 && (size >= 99.95 || size % 1.0 < 1e-9);
     match size {
         _ if !size.is_finite() => NONE.into(),
         _ if whole => format!("{value:.0}"),
@@ -27,7 +30,7 @@ fn three(value: f64, unit: char) -> String {
 }
 
 /// `0s`, `56ms`, `5.6s`, `99s`, `12m05`, `3h20`, `5d`.
-pub(crate) fn time(s: f64) -> String {
+pub fn time(s: f64) -> String {
     let minutes = (s / 60.0) as u64;
     match s {
         it if !it.is_finite() => NONE.into(),
@@ -43,7 +46,7 @@ pub(crate) fn time(s: f64) -> String {
 }
 
 /// `0%`, `<.1%`, `2.5%`, `93%`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     match share * 100.0 {
         it if !it.is_finite() => NONE.into(),
         it if it <= 0.0 => "0%".into(),
