@@ -1,5 +1,5 @@
-//! A run as one picture of plain text, 80 columns wide: what took how long, and what the line carried
-//! meanwhile, for each variant beside the others.
+//! A run as one picture of plain text, 80 columns wide: what took how long, and what the line
+//! carried meanwhile, for each variant beside the others.
 
 use std::collections::BTreeMap;
 
@@ -186,7 +186,7 @@ fn dotted(points: impl Iterator<Item = (f64, f64)>, width: usize, letters: Lette
     for (x, y) in points {
         let (x, y) = (place(x, width * across), place(y, HEIGHT * up));
         let line = HEIGHT - 1 - y / up;
-        // Braille has its dots 1 to 3 and 7 on the left, from the top, and 4 to 6 and 8 on the right.
+        // From the top, Braille has its dots 1 to 3 and 7 on the left, 4 to 6 and 8 on the right.
         let bits = [[6, 2, 1, 0], [7, 5, 4, 3]];
         cells[line][x / across] |= 1 << bits[x % across][y % up];
     }
