@@ -1,5 +1,5 @@
-//! A run as one picture of plain text, 80 columns wide: what took how long, and what the line carried
-//! meanwhile, for each variant beside the others.
+//! A run as one picture of plain text, 80 columns wide: what took how long, and what the line
+//! carried meanwhile, for each variant beside the others.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ impl Picture {
         let high = round_up(all.map(|it| it.1).fold(0.0, f64::max));
         let mut text = String::new();
         let heads = scenes.iter().map(|it| it.name.clone());
-        text += &row("", heads.map(|it| format!("{it:^width$}")).collect());
+        text += &row("", heads.map(|it| format!("{it:^width$}")));
         if high > 0.0 {
             text += &format!("{}:\n", self.values);
             let plots = scenes.iter().map(|scene| {
@@ -90,7 +90,7 @@ impl Picture {
                 let points = points.map(|(at_s, value)| (at_s / self.end_s, value / high));
                 dotted(points, width, letters)
             });
-            text += &rows(plots.collect(), &seconds(high), "0 s");
+            text += &rows(&plots.collect::<Vec<_>>(), &seconds(high), "0 s");
         }
         let classes = self.classes(letters);
         if !classes.is_empty() {
@@ -98,20 +98,20 @@ impl Picture {
             let plots = scenes
                 .iter()
                 .map(|scene| self.areas(scene, &classes, (width, until_s)));
-            text += &rows(plots.collect(), "100 %", "0 %");
+            text += &rows(&plots.collect::<Vec<_>>(), "100 %", "0 %");
         }
         let end = seconds(self.end_s);
         let axis = scenes
             .iter()
             .map(|_| format!("0 s{end:>width$}", width = width - 3));
-        text += &row("", axis.collect());
+        text += &row("", axis);
         let lone = |letter: char| classes.iter().filter(|it| it.1 == letter).count() == 1;
         let named = classes.iter().filter(|it| lone(it.1));
         let mut keys: Vec<String> = named.map(|it| format!("{} {}", it.1, it.0)).collect();
         let rest = classes.iter().find(|it| !lone(it.1));
         keys.extend(rest.map(|it| format!("{} others", it.1)));
         if !keys.is_empty() {
-            text += &row("", vec![keys.join("   ")]);
+            text += &row("", [keys.join("   ")].into_iter());
         }
         text
     }
@@ -186,7 +186,7 @@ fn dotted(points: impl Iterator<Item = (f64, f64)>, width: usize, letters: Lette
     for (x, y) in points {
         let (x, y) = (place(x, width * across), place(y, HEIGHT * up));
         let line = HEIGHT - 1 - y / up;
-        // Braille has its dots 1 to 3 and 7 on the left, from the top, and 4 to 6 and 8 on the right.
+        // From the top, Braille has its dots 1 to 3 and 7 on the left, 4 to 6 and 8 on the right.
         let bits = [[6, 2, 1, 0], [7, 5, 4, 3]];
         cells[line][x / across] |= 1 << bits[x % across][y % up];
     }
@@ -202,7 +202,7 @@ fn dotted(points: impl Iterator<Item = (f64, f64)>, width: usize, letters: Lette
 }
 
 /// Lines of plots side by side, with what their upper and lower ends stand for.
-fn rows(plots: Vec<Vec<String>>, top: &str, bottom: &str) -> String {
+fn rows(plots: &[Vec<String>], top: &str, bottom: &str) -> String {
     let height = plots.first().map_or(0, Vec::len);
     let line = |n: usize| {
         let label = match n {
@@ -210,12 +210,13 @@ fn rows(plots: Vec<Vec<String>>, top: &str, bottom: &str) -> String {
             n if n + 1 == height => bottom,
             _ => "",
         };
-        row(label, plots.iter().map(|plot| plot[n].clone()).collect())
+        row(label, plots.iter().map(|plot| plot[n].clone()))
     };
     (0..height).map(line).collect()
 }
 
-fn row(label: &str, parts: Vec<String>) -> String {
+fn row(label: &str, parts: impl Iterator<Item = String>) -> String {
+    let parts: Vec<String> = parts.collect();
     let text = format!("{label:>width$} {}", parts.join("  "), width = AXIS - 1);
     format!("{}\n", text.trim_end())
 }

@@ -9,6 +9,9 @@ use strait_core::delay::DelayPart;
 use crate::span::grown;
 use crate::{LinkSpan, Port, Snapshot, Span};
 
+/// A counter of a service; nothing where there is none.
+type Count = fn(&Snapshot) -> Option<u64>;
+
 /// Figures by their names: `port line use`, `class voice delay`, `hf line b rate`, `dns asked`.
 struct Figures<'a> {
     span: &'a Span<'a>,
@@ -138,7 +141,7 @@ impl Figures<'_> {
             self.put("olsr routes".into(), olsr.routes as f64);
             self.put("olsr relays".into(), olsr.relays as f64);
         }
-        let rates: [(&str, fn(&Snapshot) -> Option<u64>); 8] = [
+        let rates: [(&str, Count); 8] = [
             ("proxy octets", |it| Some(it.proxy.as_ref()?.octets)),
             ("proxy octets_line", |it| {
                 Some(it.proxy.as_ref()?.octets_line)

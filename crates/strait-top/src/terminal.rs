@@ -103,10 +103,10 @@ impl Scene for Told<'_> {
     }
 
     fn listen(&mut self) -> Then {
-        let news = self
-            .1
-            .try_iter()
-            .fold(false, |news, it| self.0.hear(it) || news);
+        let mut news = false;
+        for heard in self.1.try_iter() {
+            news |= self.0.hear(heard);
+        }
         Then::of(news)
     }
 }

@@ -340,9 +340,9 @@ export const VIEWS = [
   { id: "names", title: "Names", has: (now) => Boolean(now.dns), build: nameView },
   { id: "mail", title: "Mail", has: (now) => Boolean(now.mail), build: mailView },
   { id: "far", title: "Far ends", has: (now) => Boolean(now.far?.length), build: farView },
-  { id: "choices", title: "Choices", has: (now) => now.choices?.length > 0, build: choiceView },
   { id: "map", title: "Map", has: (now) => now.ports.some((port) => port.neighbours?.length), build: mapView },
   { id: "routes", title: "Routes", has: (now) => Boolean(now.olsr), build: routeView },
+  { id: "choices", title: "Choices", has: (now) => now.choices?.length > 0, build: choiceView },
 ];
 
 // One row that says whether it is well: of each figure the worst, and where.

@@ -1,12 +1,16 @@
 //! What nodes said over time, as the page reads it: lines of JSON, most of them with what changed.
 //!
-//! The first line is `{clock}`, with `places` if it is known where nodes are: by name, lists of a time
-//! and two numbers of metres, between which they go straight. Each other one is of the node `n` at the time `t`, with `full`, a
-//! snapshot, or `patch`, the changes since the line before of that node; `says` has findings,
-//! `gone` why the node is silent. A snapshot has more here than a gateway says: `step` and `window`,
-//! figures of what passed since the snapshot before and in the last ten seconds, `choices`, and in
-//! a call's flow `call`, how it may sound; simulated, `ended` has some packets. In a patch a scalar, or a list of one, replaces what was there;
-//! an empty list removes it; an object has changes inside an object or, by index, inside a list.
+//! The first line is `{clock}`, with `places` if it is known where nodes are: by name, lists of a
+//! time and two numbers of metres, between which they go straight. Each other one is of the node
+//! `n` at the time `t`, with `full`, a snapshot, or `patch`, the changes since the line before of
+//! that node; `says` has findings, `gone` why the node is silent.
+//!
+//! A snapshot has more here than a gateway says: `step` and `window`, figures of what passed since
+//! the snapshot before and in the last ten seconds, `choices`, and in a call's flow `call`, how it
+//! may sound; simulated, `ended` has some packets.
+//!
+//! In a patch a scalar, or a list of one, replaces what was there; an empty list removes it; an
+//! object has changes inside an object or, by index, inside a list.
 
 use std::collections::{BTreeMap, VecDeque};
 

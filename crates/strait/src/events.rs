@@ -245,7 +245,7 @@ mod tests {
         let mut octets = [0; 1000];
         let length = its.recv(&mut octets).unwrap();
         let expected = b"PRIORITY=4\nSYSLOG_IDENTIFIER=strait\nSTRAIT_PORT\n\x05\0\0\0\0\0\0\0li\nne\n\
-            STRAIT_R_TYPE\n\x01\0\0\0\0\0\0\07\nMESSAGE\n\x1b\0\0\0\0\0\0\0port up port=li\nne r#type=7\n";
+            STRAIT_R_TYPE\n\x01\0\0\0\0\0\0\x007\nMESSAGE\n\x1b\0\0\0\0\0\0\0port up port=li\nne r#type=7\n";
         assert_eq!(&octets[..length], expected);
         let length = its.recv(&mut octets).unwrap();
         let plain = String::from_utf8_lossy(&octets[..length]).into_owned();

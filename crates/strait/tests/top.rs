@@ -1,5 +1,5 @@
-//! `strait top`, and what `strait demo` plays, on a pseudo-terminal of 80 columns: keys, a slow line, a stuck one, signals. Needs
-//! `script`, `setsid` and `stty`, which every Debian has.
+//! `strait top`, and what the demo plays, on a pseudo-terminal of 80 columns: keys, a slow line, a
+//! stuck one, signals. Needs `script`, `setsid` and `stty`, which every Debian has.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -89,6 +89,11 @@ impl Flight {
 }
 
 impl Fabric {
+    fn is_serial(&self, medium: usize) -> bool {
+        let config = self.links.iter().find(|it| it.medium == medium);
+        config.is_some_and(|it| it.config.kind.framing().is_some())
+    }
+
     /// Puts a frame on a medium; takes its buffer if `last` says that nobody else needs it.
     pub(super) fn send(
         &mut self,
@@ -295,12 +300,6 @@ impl World {
         }
     }
 
-    fn is_serial(&self, medium: usize) -> bool {
-        let mut links = self.fabric.links.iter();
-        let config = links.find(|it| it.medium == medium).map(|it| &it.config);
-        config.is_some_and(|it| it.kind.framing().is_some())
-    }
-
     fn port_state(&self, node: usize, port: PortId) -> Option<PortState> {
         let (now, port) = (self.fabric.now, &self.slots[node].ports[port.index()]);
         let state = |at: &Attached| self.fabric.media[at.medium()].medium.state(now, at.station);
@@ -369,7 +368,7 @@ impl World {
             Heard::Carrier(on) => Some(PortEvent::Carrier(on)),
             Heard::Drained => Some(PortEvent::Drained),
             // A serial port has its own rate, whatever the modem behind it has.
-            Heard::Changed if self.is_serial(medium) => None,
+            Heard::Changed if self.fabric.is_serial(medium) => None,
             Heard::Changed => self.port_state(node, port).map(PortEvent::Changed),
             Heard::Neighbour(other, there) => {
                 let to = called(other);

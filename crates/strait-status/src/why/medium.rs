@@ -333,8 +333,8 @@ fn comes_and_goes(span: &Span<'_>, name: &str) -> bool {
     losses.len() >= 4 && heavy >= 1 && light >= 2
 }
 
-/// A line that has work all the time and carries less than its rate: it isn't in use, or each of its
-/// octets takes longer than the port says.
+/// A line that has work all the time and carries less than its rate: it isn't in use, or each of
+/// its octets takes longer than the port says.
 fn slow(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     let port = link.port;
     let takes_turns = port.hf.is_some() || port.hop.is_some();

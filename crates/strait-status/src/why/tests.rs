@@ -154,7 +154,7 @@ fn who_asks_for_little_and_waits_names_who_is_before_it() {
         it.talkers = (1..=20).map(one).collect();
     });
     assert_eq!(first(&crowd), None, "each has its fair share");
-    // One of twelve has packets as a call's, the others had a short one before: a mark helps nobody.
+    // One of twelve has packets as a call's, the others had a short one before: no mark helps.
     let alike = history(|it, at| {
         let one = |n: u16| {
             let mut one = flow(17, n, (3.0, 100), 3.0, at);
