@@ -50,6 +50,9 @@ pub(super) struct GridStudy {
     time: Time,
     packets: u64,
     time_max: Time,
+    /// And at least for so many round trips of the line.
+    #[serde(default)]
+    trips: u64,
     /// Transfers of a world have no more octets than this.
     octets_max: Option<Octets>,
     #[serde(rename = "line")]
@@ -242,8 +245,10 @@ impl GridStudy {
     }
 
     /// For how long the transfers of a world fill its line.
-    fn span_s(&self, longest_s: f64) -> f64 {
-        let span_s = (self.packets as f64 * longest_s).min(self.time_max.0.as_secs_f64());
+    fn span_s(&self, longest_s: f64, delay_s: f64) -> f64 {
+        let trips_s = self.trips as f64 * 2.0 * delay_s;
+        let span_s = (self.packets as f64 * longest_s).max(trips_s);
+        let span_s = span_s.min(self.time_max.0.as_secs_f64());
         span_s.max(self.time.0.as_secs_f64())
     }
 

@@ -97,7 +97,6 @@ impl World {
         let rate_bit_s = logarithmic(&mut chance, least, most).round();
         let carries_bit_s = line.kind.carries(rate_bit_s);
         let [least, most] = study.delay.map(|delay| delay.0.as_secs_f64());
-        let span_s = study.span_s(longest_s(carries_bit_s));
         let mut world = Self {
             number,
             line: place,
@@ -113,9 +112,11 @@ impl World {
             bit_errors: pick(&mut chance, &line.bit_errors).map_or(0.0, |errors| errors.0),
             marked: chance.happens(study.marked.0),
             flows: Vec::new(),
-            span_s,
-            spread_s: SPREAD * span_s,
+            span_s: 0.0,
+            spread_s: 0.0,
         };
+        world.span_s = study.span_s(world.longest_s(), world.delay_s);
+        world.spread_s = SPREAD * world.span_s;
         world.draw_flows(study, &mut chance);
         world
     }
@@ -170,7 +171,7 @@ impl World {
             marked: false,
             flows: file.chain(small).collect(),
             span_s: case.packets.map_or_else(
-                || study.span_s(longest_s(carries_bit_s)),
+                || study.span_s(longest_s(carries_bit_s), delay.0.as_secs_f64()),
                 |packets| packets as f64 * longest_s(carries_bit_s),
             ),
             spread_s: CASE_SPREAD_S,
