@@ -21,7 +21,12 @@ pub const DIGEST_OCTETS: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Octets become a frame of Zstandard (RFC 8878). The same octets give the same frame.
-    Compress(Vec<u8>),
+    Compress {
+        /// The octets.
+        octets: Vec<u8>,
+        /// What whoever decompresses them has already: they may repeat some of it.
+        behind: Vec<u8>,
+    },
     /// Frames of Zstandard become the octets in them. Windows of more than 8 MiB are refused, as
     /// the RFC recommends (section 3.1.1.1.2).
     Decompress {
@@ -29,6 +34,8 @@ pub enum Work {
         octets: Vec<u8>,
         /// The most octets that may be in them.
         octets_max: u32,
+        /// What they were compressed behind.
+        behind: Vec<u8>,
     },
     /// The SHA-256 of octets (FIPS 180-4).
     Digest(Vec<u8>),
@@ -49,10 +56,13 @@ impl Work {
     /// Octets that it brings, or may give.
     pub fn octets(&self) -> usize {
         match self {
-            Self::Compress(octets) | Self::Digest(octets) | Self::Deliver { octets, .. } => {
-                octets.len()
-            }
-            Self::Decompress { octets, octets_max } => octets.len().max(*octets_max as usize),
+            Self::Digest(octets) | Self::Deliver { octets, .. } => octets.len(),
+            Self::Compress { octets, behind } => octets.len() + behind.len(),
+            Self::Decompress {
+                octets,
+                octets_max,
+                behind,
+            } => octets.len().max(*octets_max as usize) + behind.len(),
         }
     }
 }

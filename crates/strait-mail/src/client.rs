@@ -12,12 +12,17 @@ use alloc::vec::Vec;
 
 use crate::command::Body;
 use crate::message::Recipient;
+use crate::pack;
+use crate::session::UNPACKED;
 
 /// Octets of a reply's line, and lines of a reply.
 const LINE_OCTETS_MAX: usize = 2048;
 const LINES_MAX: usize = 64;
 /// Messages whose answers are waited for at a time, where none has to be.
 const LETTERS_MAX: usize = 8;
+
+/// The number of no message.
+const NOBODY: u64 = u64::MAX;
 
 /// A message to be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +64,8 @@ pub struct Offers {
     pub binary: bool,
     /// It is one of ours, and knows what it has of messages that broke off.
     pub resume: bool,
+    /// It is one of ours, and takes packed pieces.
+    pub packed: bool,
     /// SIZE, and the most that it takes if it says.
     pub size: Option<u64>,
     /// MT-PRIORITY.
@@ -137,6 +144,8 @@ enum Asked {
     Data(u64),
     /// A piece, or the last.
     Piece(u64, bool),
+    /// A packed one.
+    Packed(u64, bool),
     Rset,
 }
 
@@ -324,10 +333,7 @@ impl Client {
         let id = open.letter.id;
         let asked = Asked::Piece(id, last);
         if self.offers.chunking {
-            let word = if last { " LAST" } else { "" };
-            let head = format!("BDAT {}{word}\r\n", octets.len());
-            self.queue
-                .push_back(([head.as_bytes(), octets].concat(), asked));
+            self.chunk("BDAT", octets, last, asked);
         } else {
             stuff(octets, &mut open.in_line, &mut self.out);
             if last {
@@ -337,6 +343,23 @@ impl Client {
             }
         }
         self.pump();
+    }
+
+    /// The next piece of the message that [`Self::wants`] one, packed.
+    pub fn packed(&mut self, octets: &[u8], last: bool) {
+        if let Some(open) = self.open.back_mut().filter(|it| !it.sent && it.goes) {
+            open.sent = last;
+            let asked = Asked::Packed(open.letter.id, last);
+            self.chunk("XBDAT", octets, last, asked);
+            self.pump();
+        }
+    }
+
+    fn chunk(&mut self, command: &str, octets: &[u8], last: bool, asked: Asked) {
+        let word = if last { " LAST" } else { "" };
+        let head = format!("{command} {}{word}\r\n", octets.len());
+        let chunk = [head.as_bytes(), octets].concat();
+        self.queue.push_back((chunk, asked));
     }
 
     fn ask(&mut self, line: &str, asked: Asked) {
@@ -439,7 +462,12 @@ impl Client {
             Asked::Mail(id) => self.hear_mail(id, &reply),
             Asked::Rcpt(id, at) => self.hear_rcpt(id, at, &reply),
             Asked::Data(id) => self.hear_data(id, &reply),
-            Asked::Piece(id, last) => self.hear_piece(id, last, &reply),
+            Asked::Packed(id, _) if !reply.is_good() && reply.text.starts_with(UNPACKED) => {
+                self.offers.packed = false;
+                self.give_up(id);
+                self.events.push_back(Event::Again(id));
+            }
+            Asked::Piece(id, last) | Asked::Packed(id, last) => self.hear_piece(id, last, &reply),
             Asked::Rset => {}
         }
         self.pump();
@@ -551,6 +579,14 @@ impl Client {
         let at = self.open.iter().position(|it| it.letter.id == id)?;
         let open = self.open.remove(at)?;
         self.queue.retain(|(_, asked)| !asked.is_of(id));
+        // It may be begun again before these are answered.
+        let asked = self.asked.iter_mut().filter(|it| it.is_of(id));
+        asked.for_each(|it| {
+            *it = match it {
+                Asked::Data(_) => Asked::Data(NOBODY),
+                _ => Asked::Rset,
+            };
+        });
         if !open.sent {
             self.ask("RSET", Asked::Rset);
         }
@@ -561,8 +597,8 @@ impl Client {
 impl Asked {
     const fn is_of(self, id: u64) -> bool {
         match self {
-            Self::Mail(of) | Self::Rcpt(of, _) | Self::Data(of) | Self::Piece(of, _) => of == id,
-            Self::Resume(of) => of == id,
+            Self::Mail(of) | Self::Rcpt(of, _) | Self::Data(of) | Self::Resume(of) => of == id,
+            Self::Piece(of, _) | Self::Packed(of, _) => of == id,
             Self::Greeting | Self::Ehlo | Self::Helo | Self::Rset => false,
         }
     }
@@ -588,6 +624,7 @@ fn offers(lines: &[String]) -> Offers {
             "8BITMIME" => offers.eight_bit = true,
             "BINARYMIME" => offers.binary = true,
             "XRESUME" => offers.resume = true,
+            "XBDAT" => offers.packed = words.next() == Some(pack::VERSION),
             "SIZE" => {
                 let most = words.next().and_then(|it| it.parse().ok());
                 offers.size = Some(most.filter(|it| *it > 0).unwrap_or(u64::MAX));

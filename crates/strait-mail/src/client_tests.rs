@@ -160,6 +160,41 @@ fn who_speaks_something_else_is_lost() {
     assert!(matches!(client.poll(), Some(Event::Lost(_))));
 }
 
+/// Replies to what was said of a message before it was begun again count for nothing.
+#[test]
+fn a_message_that_begins_anew_has_new_replies() {
+    let mut client = greeted(ALL);
+    client.begin(letter(1, &["b@b.example"]));
+    client.piece(b"abc", true);
+    client.send(usize::MAX);
+    client.take(b"501 5.5.2 not this value\r\n");
+    assert_eq!(client.poll(), Some(Event::Again(1)));
+    client.begin(letter(1, &["b@b.example"]));
+    client.piece(b"abc", true);
+    client.take(b"503 MAIL first\r\n503 no recipient\r\n");
+    assert_eq!(client.poll(), None);
+    client.take(b"250 ok\r\n250 ok\r\n250 stored\r\n");
+    assert!(matches!(client.poll(), Some(Event::Done(1, _))));
+}
+
+#[test]
+fn packed_pieces_go_to_our_own_alone_and_as_they_are_if_refused() {
+    let mut client = greeted(&format!("{ALL}250-XBDAT 0\r\n"));
+    assert!(!client.offers().packed);
+    client = greeted(&format!("{ALL}250-XBDAT 1\r\n"));
+    assert!(client.offers().packed);
+    client.begin(letter(1, &["b@b.example"]));
+    client.send(usize::MAX);
+    client.packed(b"ab", false);
+    assert_eq!(sent(&mut client), "XBDAT 2\r\nab");
+    assert_eq!(client.wants(), Some(1));
+    client.packed(b"c", true);
+    assert_eq!(sent(&mut client), "XBDAT 1 LAST\r\nc");
+    client.take(b"250 ok\r\n250 ok\r\n250 go on\r\n450 4.6.5 broken\r\n");
+    assert_eq!(client.poll(), Some(Event::Again(1)));
+    assert!(!client.offers().packed && client.may_begin());
+}
+
 /// Both ends of ours, octet by octet, with pieces of all lengths.
 #[test]
 fn what_the_client_sends_the_session_takes() {
@@ -169,6 +204,7 @@ fn what_the_client_sends_the_session_takes() {
         octets_max: 10_000,
         full: false,
         began: None,
+        dictionary: b"",
         refuses: &refuses,
     };
     let text = b"A: b\r\n\r\n.dot\r\n..\r\nend\r\n";

@@ -1,6 +1,7 @@
 //! Commands of SMTP (RFC 5321 section 4.1), with the parameters of SIZE (RFC 1870), 8BITMIME (RFC
 //! 6152), DSN (RFC 3461), CHUNKING and BINARYMIME (RFC 3030) and MT-PRIORITY (RFC 6710). Between
-//! switches of ours there is XRESUME: how much of a message has come already.
+//! switches of ours there are XRESUME, how much of a message has come already, and XBDAT, a piece in
+//! fewer octets.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -35,6 +36,8 @@ pub enum Command {
         octets: u64,
         /// The last of the message.
         last: bool,
+        /// They are a packed piece (XBDAT).
+        packed: bool,
     },
     /// XRESUME: how much of this message is there.
     Resume(u64),
@@ -187,7 +190,8 @@ pub fn parse(line: &[u8]) -> Result<Command, Fault> {
         "MAIL" => mail(after(rest, "FROM:").ok_or(SYNTAX)?),
         "RCPT" => rcpt(after(rest, "TO:").ok_or(SYNTAX)?),
         "DATA" => none(Command::Data),
-        "BDAT" => bdat(rest),
+        "BDAT" => bdat(rest, false),
+        "XBDAT" => bdat(rest, true),
         "XRESUME" => hex(rest).map(Command::Resume).ok_or(PARAMETER),
         "RSET" => none(Command::Rset),
         "QUIT" => none(Command::Quit),
@@ -219,14 +223,18 @@ const fn is_word(octet: u8, but: u8) -> bool {
     octet.is_ascii_graphic() && !matches!(octet, b'(' | b')' | b'<' | b'>' | b';') && octet != but
 }
 
-fn bdat(rest: &str) -> Result<Command, Fault> {
+fn bdat(rest: &str, packed: bool) -> Result<Command, Fault> {
     let (octets, last) = match rest.split_once(' ') {
         None => (rest, false),
         Some((octets, word)) if word.eq_ignore_ascii_case("LAST") => (octets, true),
         Some(_) => return Err(PARAMETER),
     };
     let octets = number(octets).ok_or(PARAMETER)?;
-    Ok(Command::Bdat { octets, last })
+    Ok(Command::Bdat {
+        octets,
+        last,
+        packed,
+    })
 }
 
 /// Digits alone, few enough for any octets there are.
@@ -523,9 +531,16 @@ mod tests {
 
     #[test]
     fn chunks_have_their_length() {
-        let bdat = |octets, last| Ok(Command::Bdat { octets, last });
-        assert_eq!(parse(b"BDAT 0 last"), bdat(0, true));
-        assert_eq!(parse(b"bdat 1000"), bdat(1000, false));
+        let bdat = |octets, last, packed| {
+            Ok(Command::Bdat {
+                octets,
+                last,
+                packed,
+            })
+        };
+        assert_eq!(parse(b"BDAT 0 last"), bdat(0, true, false));
+        assert_eq!(parse(b"bdat 1000"), bdat(1000, false, false));
+        assert_eq!(parse(b"XBDAT 1000 LAST"), bdat(1000, true, true));
     }
 
     #[test]

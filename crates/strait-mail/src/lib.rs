@@ -17,6 +17,7 @@ pub mod command;
 pub mod date;
 pub mod header;
 pub mod message;
+pub mod pack;
 pub mod precedence;
 pub mod report;
 pub mod session;

@@ -9,11 +9,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::command::{Body, Command, MailFrom, RcptTo, parse};
+use crate::pack::{self, Before, PIECE_OCTETS_MAX};
 
 /// Octets of a command with its end: RFC 5321 has 512, extensions add some hundred.
 const LINE_OCTETS_MAX: usize = 2048;
 /// Recipients of a message (RFC 5321 section 4.5.3.1.8 wants as many at least).
 pub const RECIPIENTS_MAX: usize = 100;
+/// The code by which a packed piece is refused, be it the last.
+pub const UNPACKED: &str = "4.6.5";
 /// Refusals after which a client is done.
 const FAULTS_MAX: u32 = 50;
 
@@ -29,6 +32,8 @@ pub struct Rules<'a> {
     /// How much there is of messages that another switch of ours began; `None` if the client is
     /// none.
     pub began: Option<&'a dyn Fn(u64) -> Began>,
+    /// What packed pieces may repeat.
+    pub dictionary: &'a [u8],
     /// What a recipient's address is answered with if it isn't taken.
     pub refuses: &'a dyn Fn(&str) -> Option<&'static str>,
 }
@@ -54,6 +59,8 @@ pub enum Event {
     Begin(MailFrom, Vec<RcptTo>),
     /// Octets of its content.
     Content(Vec<u8>),
+    /// A frame, and what it was compressed behind: [`Session::unpacked`] is waited for.
+    Packed(Vec<u8>, Vec<u8>),
     /// Its content is whole, and lines end in it as they ought to if `right`: [`Session::answer`]
     /// is waited for.
     End {
@@ -80,6 +87,14 @@ enum Mode {
         last: bool,
         counts: bool,
     },
+    /// So many octets of a packed piece.
+    Packed {
+        left: usize,
+        last: bool,
+        counts: bool,
+    },
+    /// A packed piece is being unpacked; the last one if set.
+    Unpacks(bool),
     /// A message waits for its answer.
     Waits,
     Closed,
@@ -127,6 +142,9 @@ pub struct Session {
     ends: Ends,
     /// What there was of the message before, and how it ended.
     resumed: (u64, Ends),
+    /// A packed piece so far, and what was folded before it.
+    packed: Vec<u8>,
+    before: Before,
     faults: u32,
     /// Replies that haven't been taken.
     replies: Vec<u8>,
@@ -147,6 +165,8 @@ impl Session {
             too_long: false,
             ends: Ends::default(),
             resumed: <(u64, Ends)>::default(),
+            packed: Vec::new(),
+            before: Before::default(),
             faults: 0,
             replies: format!("220 {name} ESMTP strait\r\n").into_bytes(),
             events: VecDeque::new(),
@@ -171,9 +191,9 @@ impl Session {
         self.ends
     }
 
-    /// Whether a message waits for its answer.
-    pub fn waits(&self) -> bool {
-        self.mode == Mode::Waits
+    /// Whether a message waits for its answer, or a piece of one.
+    pub const fn waits(&self) -> bool {
+        matches!(self.mode, Mode::Waits | Mode::Unpacks(_))
     }
 
     /// Octets that came and weren't looked at.
@@ -243,7 +263,10 @@ impl Session {
                 Mode::Chunk { left, last, counts } => {
                     Some(self.read_chunk(at, (left, last, counts)))
                 }
-                Mode::Waits | Mode::Closed => None,
+                Mode::Packed { left, last, counts } => {
+                    Some(self.read_packed(at, (left, last, counts), rules))
+                }
+                Mode::Unpacks(_) | Mode::Waits | Mode::Closed => None,
             };
             let Some(read) = read else { break };
             at += read;
@@ -291,7 +314,12 @@ impl Session {
         // In the midst of chunks there are chunks alone, or an end.
         let in_chunks = self.content.is_some();
         match command {
-            Command::Bdat { octets, last } => self.begin_chunk(octets, last, rules),
+            Command::Bdat {
+                octets,
+                last,
+                packed: true,
+            } => self.begin_packed(octets, last, rules),
+            Command::Bdat { octets, last, .. } => self.begin_chunk(octets, last, rules),
             Command::Resume(id) => self.tell_began(id, rules),
             Command::Rset => {
                 self.abort();
@@ -325,7 +353,9 @@ impl Session {
             "250-{own}\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-ENHANCEDSTATUSCODES\r\n\
              250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}250 MT-PRIORITY STANAG4406",
             rules.octets_max,
-            rules.began.map_or("", |_| "250-XRESUME\r\n"),
+            rules.began.map_or_else(String::new, |_| {
+                format!("250-XRESUME\r\n250-XBDAT {}\r\n", pack::VERSION)
+            }),
         ));
     }
 
@@ -411,6 +441,7 @@ impl Session {
         self.content = Some(octets);
         self.too_long = false;
         self.ends = ends;
+        self.before = Before::default();
         true
     }
 
@@ -459,6 +490,62 @@ impl Session {
             self.mode = Mode::Chunk { left, last, counts };
         }
         read
+    }
+
+    fn begin_packed(&mut self, octets: u64, last: bool, rules: &Rules<'_>) {
+        if rules.began.is_none() {
+            return self.reply("502 5.5.1 not implemented here");
+        }
+        let Some(left) = usize::try_from(octets)
+            .ok()
+            .filter(|it| (1..=PIECE_OCTETS_MAX).contains(it))
+        else {
+            // What comes next isn't a command.
+            return self.close("421 4.5.1 a packed piece is too long");
+        };
+        let counts = self.begin();
+        self.mode = Mode::Packed { left, last, counts };
+    }
+
+    fn read_packed(&mut self, at: usize, chunk: (usize, bool, bool), rules: &Rules<'_>) -> usize {
+        let (left, last, counts) = chunk;
+        let read = left.min(self.input.len() - at);
+        self.packed.extend_from_slice(&self.input[at..at + read]);
+        let left = left - read;
+        if left > 0 {
+            self.mode = Mode::Packed { left, last, counts };
+            return read;
+        }
+        let sent = core::mem::take(&mut self.packed);
+        if counts && !self.too_long {
+            let behind = self.before.behind(rules.dictionary);
+            let packed = Event::Packed(pack::frame(&sent), behind);
+            self.events.push_back(packed);
+            self.mode = Mode::Unpacks(last);
+        } else {
+            self.end_chunk(last, counts);
+        }
+        read
+    }
+
+    /// What was in a packed piece, folded; nothing if that can't be told.
+    pub fn unpacked(&mut self, folded: Option<&[u8]>, rules: &Rules<'_>) {
+        let Mode::Unpacks(last) = self.mode else {
+            return;
+        };
+        let text = folded.and_then(|it| pack::unfold(it, PIECE_OCTETS_MAX));
+        if let (Some(folded), Some(text)) = (folded, text) {
+            self.before.take(folded);
+            text.iter().for_each(|it| self.ends.take(*it));
+            self.content(text, rules.octets_max);
+            self.end_chunk(last, true);
+        } else {
+            // The message comes again, as it is.
+            self.abort();
+            self.mode = Mode::Commands;
+            self.reply(&format!("450 {UNPACKED} the piece can't be unpacked"));
+        }
+        self.advance(rules);
     }
 
     fn end_chunk(&mut self, last: bool, counts: bool) {

@@ -11,6 +11,7 @@ fn rules() -> Rules<'static> {
         octets_max: 1000,
         full: false,
         began: None,
+        dictionary: b"",
         refuses: &refuses,
     }
 }
@@ -243,4 +244,53 @@ fn hello_comes_first_and_a_full_switch_says_so() {
     };
     session.take(b"MAIL FROM:<a@b>\r\n", &full);
     assert!(session.take_replies().starts_with(b"452 4.3.1 "));
+}
+
+/// Packed pieces of a partner: what comes of them, and no more than that.
+#[test]
+fn packed_pieces_are_a_partners_and_bounded() {
+    let began = |_| Began::Nothing;
+    let partner = Rules {
+        began: Some(&began),
+        dictionary: b"words",
+        ..rules()
+    };
+    let mail = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<a@example.net>\r\n";
+    let mut session = Session::new("");
+    session.take(
+        format!("{mail}{}", "XBDAT 3\r\nabcXBDAT 1 LAST\r\nd").as_bytes(),
+        &partner,
+    );
+    assert!(matches!(session.poll(), Some(Event::Begin(..))));
+    let packed = Event::Packed(pack::frame(b"abc"), b"words".to_vec());
+    assert_eq!(session.poll(), Some(packed));
+    // The next waits, and is behind what was folded before.
+    assert!(session.waits() && session.poll().is_none());
+    session.unpacked(Some(b"\x04hi\r\n"), &partner);
+    assert_eq!(session.poll(), Some(Event::Content(b"hi\r\n".to_vec())));
+    let packed = Event::Packed(pack::frame(b"d"), b"words\x04hi\r\n".to_vec());
+    assert_eq!(session.poll(), Some(packed));
+    session.unpacked(None, &partner);
+    assert_eq!(session.poll(), Some(Event::Abort));
+    let replies = String::from_utf8(session.take_replies()).unwrap();
+    assert!(
+        replies.ends_with("go on\r\n450 4.6.5 the piece can't be unpacked\r\n"),
+        "{replies}"
+    );
+    // A thousand octets are all that a message has here.
+    session.take(
+        format!("{mail}{}", "XBDAT 1 LAST\r\nx").as_bytes(),
+        &partner,
+    );
+    let long = [&[0xe9, 7][..], &[b'x'; 1001]].concat();
+    session.unpacked(Some(&long), &partner);
+    assert!(
+        session
+            .take_replies()
+            .ends_with(b"552 5.3.4 the message is too long for here\r\n")
+    );
+    session.take(b"XBDAT 65537\r\n", &partner);
+    assert!(session.take_replies().starts_with(b"421 4.5.1"));
+    let mut stranger = begun();
+    assert_eq!(codes(&say(&mut stranger, "XBDAT 1\r\n")), ["502 5.5.1"]);
 }

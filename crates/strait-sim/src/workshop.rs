@@ -18,7 +18,7 @@ const DEVICE: Duration = Duration::from_millis(4);
 /// goes in, and decompression what may come out.
 const fn octet_ns(work: &Work) -> u64 {
     match work {
-        Work::Compress(_) => 10,
+        Work::Compress { .. } => 10,
         Work::Decompress { .. } => 2,
         Work::Digest(_) => 4,
         Work::Deliver { .. } => 20,

@@ -215,6 +215,10 @@ described! {
         accepted: u64 = stats.accepted => counter("mail_accepted").head("taken");
         /// Octets of their texts
         octets_in: u64 = stats.octets_in => counter("mail_octets_in");
+        /// Octets of texts given to other switches
+        octets_out: u64 = stats.octets_out => counter("mail_octets_out").head("octets out");
+        /// Octets of these on the line: other switches of ours get them packed
+        octets_out_packed: u64 = stats.octets_out_packed => counter("mail_octets_out_packed").head("packed");
         /// Octets that were there already when a message that broke off went on
         resumed_octets: u64 = stats.resumed_octets => counter("mail_resumed_octets");
         /// Messages that came again, and aren't there twice

@@ -7,6 +7,10 @@ pub struct MailStats {
     pub accepted: u64,
     /// Octets of their texts.
     pub octets_in: u64,
+    /// Octets of texts given to other switches.
+    pub octets_out: u64,
+    /// What went of them: between switches of ours they are packed.
+    pub octets_out_packed: u64,
     /// Octets of them that were there already when a message that broke off went on.
     pub resumed_octets: u64,
     /// Messages that came again, and aren't there twice.

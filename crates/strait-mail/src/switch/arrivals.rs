@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::node::{Listen, Side, SocketOp, StoreError, StoreOp, StreamEvent, StreamOp};
+use strait_core::work::Work;
 use strait_core::{Duration, Instant};
 
 use super::asks::{Asks, Change, Pending};
@@ -17,6 +18,7 @@ use crate::command::{MailFrom, RcptTo, domain_of};
 use crate::date::date;
 use crate::header::{self, HEADER_OCTETS_MAX, Header};
 use crate::message::{Message, Recipient};
+use crate::pack::FOLDED_OCTETS_MAX;
 use crate::session::{Event, Rules, Session};
 
 /// Clients at a time, at each listener.
@@ -201,6 +203,21 @@ impl Arrivals {
         self.tend(now, n, queue, asks);
     }
 
+    /// A packed piece of a client's message is what it was, folded.
+    pub(super) fn hear_unpacked(
+        &mut self,
+        now: Instant,
+        n: u64,
+        folded: Option<&[u8]>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        if let Some(guest) = self.guests.get_mut(&n) {
+            guest.with_rules(queue, |session, rules| session.unpacked(folded, rules));
+            self.tend(now, n, queue, asks);
+        }
+    }
+
     /// A whole message is stored, or isn't: now it is answered for.
     pub(super) fn hear_taken(
         &mut self,
@@ -371,6 +388,7 @@ impl Guest {
         let rules = Rules {
             began: listener.filter(|it| it.lane).map(|_| &began as _),
             name: &queue.settings.name,
+            dictionary: &queue.settings.dictionary,
             octets_max: queue.settings.octets_max + listener.map_or(0, ListenSettings::traces),
             full: queue.is_full(),
             refuses: &|address| refuses(queue, address),
@@ -397,6 +415,15 @@ impl Guest {
                     asks.store(batch, Pending::Piece { client: n });
                     self.storing += 1;
                 }
+            }
+            Event::Packed(octets, behind) => {
+                let octets_max = FOLDED_OCTETS_MAX as u32;
+                let work = Work::Decompress {
+                    octets,
+                    octets_max,
+                    behind,
+                };
+                asks.work(work, Pending::Unpacked { client: n });
             }
             Event::End { right } => self.end(now, n, right, queue, asks),
             Event::Abort => self.drop_arrival(asks),

@@ -9,14 +9,16 @@ use core::net::SocketAddr;
 
 use strait_core::mail::MailState;
 use strait_core::node::{Held, Side, StoreError, StreamEvent, StreamOp};
+use strait_core::work::Work;
 use strait_core::{Duration, Instant};
 
 use super::asks::{Asks, Pending};
 use super::below::Below;
 use super::queue::{Outcome, Queue, Way, text_key};
 use super::{Link, Settings};
-use crate::client::{Client, Event, Letter, Reply, Verdict};
+use crate::client::{Client, Event, Letter, Offers, Reply, Verdict};
 use crate::command::Body;
+use crate::pack::{self, Before, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
 use crate::report::Action;
 
@@ -33,6 +35,11 @@ const HELD_OCTETS_MIN: u32 = 4096;
 /// more than the rest of one.
 const PIECE: Duration = Duration::from_secs(2);
 const PIECE_OCTETS: core::ops::RangeInclusive<u64> = 1024..=65_536;
+/// A piece has so many times as many octets as go on the line, at most: what the next ones get
+/// shorter by isn't known.
+const REACH_MAX: u64 = 4;
+/// Pieces that aren't tried, behind ones that got no shorter.
+const RESTS_MAX: u32 = 32;
 /// How long a hop may take for a reply (RFC 5321 section 4.5.3.2.6 has ten minutes for the last),
 /// and for a connection that lower lanes wait for.
 const REPLY: Duration = Duration::from_secs(600);
@@ -71,6 +78,42 @@ struct Sending {
     reading: bool,
     /// It rests for a higher one.
     paused: bool,
+    packer: Packer,
+}
+
+/// A message's pieces in fewer octets.
+#[derive(Debug, Default)]
+struct Packer {
+    before: Before,
+    /// The piece that is being packed.
+    piece: Option<Piece>,
+    /// Octets of pieces that got shorter, and of what went of them.
+    packed: (u64, u64),
+    /// So many pieces go as they are, behind such that got no shorter; and how many the next time.
+    rests: u32,
+    rest: u32,
+}
+
+#[derive(Debug)]
+struct Piece {
+    octets: Vec<u8>,
+    folded: Vec<u8>,
+    last: bool,
+}
+
+impl Packer {
+    /// How many octets are read for a piece of so many on the line.
+    fn reach(&self, octets: u64) -> u64 {
+        let (text, line) = self.packed;
+        let more = octets.saturating_mul(text) / line.max(1);
+        more.clamp(octets, octets.saturating_mul(REACH_MAX))
+    }
+
+    /// A piece got no shorter.
+    fn give_up(&mut self) {
+        self.rest = (self.rest * 2).clamp(1, RESTS_MAX);
+        self.rests = self.rest;
+    }
 }
 
 /// A connection.
@@ -85,6 +128,41 @@ struct Line {
     since: Instant,
     /// When something happened last.
     stirred: Instant,
+}
+
+impl Sending {
+    /// Whether its next piece is tried in fewer octets.
+    const fn packs(&self, offers: Offers) -> bool {
+        offers.packed && !self.tunnel && self.packer.rests == 0
+    }
+
+    /// Has a piece packed.
+    fn pack(&mut self, octets: Vec<u8>, last: bool, dictionary: &[u8]) -> Work {
+        self.reading = true;
+        let folded = pack::fold(&octets);
+        let work = Work::Compress {
+            octets: folded.clone(),
+            behind: self.packer.before.behind(dictionary),
+        };
+        self.packer.piece = Some(Piece {
+            octets,
+            folded,
+            last,
+        });
+        work
+    }
+}
+
+/// A piece up to the last line that ends in it, unless that is in its first half: lines of base64
+/// are whole so.
+fn whole_lines(octets: &[u8]) -> &[u8] {
+    let end = octets.iter().rposition(|it| *it == b'\n');
+    let end = end.map_or(octets.len(), |it| it + 1);
+    if end * 2 > octets.len() {
+        &octets[..end]
+    } else {
+        octets
+    }
 }
 
 impl Line {
@@ -325,6 +403,12 @@ impl Lanes {
             return self.lose(now, id, "its text can't be read", queue, Some(asks));
         }
         let mut piece = core::mem::take(&mut sending.prefix);
+        let packs = sending.packs(line.client.offers());
+        let octets = if packs {
+            whole_lines(&octets[..octets.len().min(PIECE_OCTETS_MAX - piece.len())])
+        } else {
+            octets
+        };
         if sending.tunnel {
             piece.extend(message.without_tunnels(sending.offset, octets));
         } else {
@@ -332,8 +416,56 @@ impl Lanes {
         }
         sending.offset += octets.len() as u64;
         let last = sending.offset >= message.octets;
+        if packs {
+            let offset = sending.offset;
+            let work = sending.pack(piece, last, &queue.settings.dictionary);
+            return asks.work(work, Pending::Packed(Reading { offset, ..reading }));
+        }
+        sending.packer.rests = sending.packer.rests.saturating_sub(1);
+        queue.stats.octets_out += piece.len() as u64;
+        queue.stats.octets_out_packed += piece.len() as u64;
         line.client.piece(&piece, last);
         if last {
+            line.sending = None;
+        }
+    }
+
+    /// A piece was packed, if that could be done.
+    pub(super) fn hear_packed(
+        &mut self,
+        reading: Reading,
+        frame: Option<&[u8]>,
+        queue: &mut Queue,
+    ) {
+        let line = self.lanes.get_mut(&reading.lane);
+        let line = line.and_then(|it| it.line.as_mut());
+        let Some(line) = line.filter(|it| it.stream == reading.stream) else {
+            return;
+        };
+        let right = |it: &&mut Sending| (it.id, it.offset) == (reading.id, reading.offset);
+        let Some(sending) = line.sending.as_mut().filter(right) else {
+            return;
+        };
+        let Some(piece) = sending.packer.piece.take() else {
+            return;
+        };
+        sending.reading = false;
+        let octets = piece.octets.len() as u64;
+        queue.stats.octets_out += octets;
+        if let Some(sent) = frame.and_then(|it| pack::sent(it, piece.octets.len())) {
+            queue.stats.octets_out_packed += sent.len() as u64;
+            let packer = &mut sending.packer;
+            packer.before.take(&piece.folded);
+            packer.packed.0 += octets;
+            packer.packed.1 += sent.len() as u64;
+            packer.rest = 0;
+            line.client.packed(sent, piece.last);
+        } else {
+            queue.stats.octets_out_packed += octets;
+            sending.packer.give_up();
+            line.client.piece(&piece.octets, piece.last);
+        }
+        if piece.last {
             line.sending = None;
         }
     }
@@ -503,6 +635,7 @@ impl Lanes {
             tunnel,
             reading: false,
             paused: false,
+            packer: Packer::default(),
         });
     }
 
@@ -527,6 +660,11 @@ impl Lanes {
         let time = PIECE.max(link.turn);
         let held = Held::by_time(link.bit_s, time, 0).outbound;
         let octets = u64::from(held).clamp(*PIECE_OCTETS.start(), *PIECE_OCTETS.end());
+        let octets = if sending.packs(line.client.offers()) {
+            sending.packer.reach(octets)
+        } else {
+            octets
+        };
         let reading = Reading {
             lane: id,
             stream: line.stream,

@@ -44,6 +44,8 @@ pub struct Settings {
     pub octets_max: u64,
     /// Messages at a time.
     pub messages_max: usize,
+    /// What texts have in common: other switches of ours have the same.
+    pub dictionary: Vec<u8>,
 }
 
 /// Where mail comes in.
@@ -193,11 +195,14 @@ impl Switch {
                 Some(Pending::Copy) => mailboxes.hear_text(now, result, queue, asks),
                 _ => {}
             },
-            Input::Worked { ticket, result } => {
-                if let Some(Pending::Copy) = asks.answered(ticket) {
-                    mailboxes.hear_delivered(now, result.is_ok(), queue, asks);
+            Input::Worked { ticket, result } => match asks.answered(ticket) {
+                Some(Pending::Packed(it)) => lanes.hear_packed(it, result.ok(), queue),
+                Some(Pending::Unpacked { client }) => {
+                    arrivals.hear_unpacked(now, client, result.ok(), queue, asks);
                 }
-            }
+                Some(Pending::Copy) => mailboxes.hear_delivered(now, result.is_ok(), queue, asks),
+                _ => {}
+            },
             _ => {}
         }
     }

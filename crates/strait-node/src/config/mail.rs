@@ -8,6 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use strait_core::units::Octets;
+use strait_link::payload::Dictionary;
 use strait_mail::command::{domain_of, is_address, is_domain};
 use strait_mail::{LaneSettings, ListenSettings, Precedence, RouteSettings, Settings};
 use strait_qos::Dscp;
@@ -179,6 +180,7 @@ impl MailConfig {
             lanes,
             octets_max: self.octets_max.0,
             messages_max: self.messages_max,
+            dictionary: Dictionary::built_in().octets().to_vec(),
         }
     }
 
