@@ -13,7 +13,6 @@ use strait_core::work::Work;
 use strait_core::{Duration, Instant};
 
 use super::asks::{Asks, Pending};
-use super::below::Below;
 use super::queue::{Outcome, Queue, Way, text_key};
 use super::{Link, Settings};
 use crate::client::{Client, Event, Letter, Offers, Reply, Verdict};
@@ -27,10 +26,12 @@ pub(super) type LaneId = (usize, Precedence);
 
 /// Octets of replies that may come: some hundred of them.
 const INBOUND_OCTETS: u32 = 16 * 1024;
-/// Line time of what may lie below this switch while the round trip isn't known, and the least
-/// octets of it: a segment of TCP, and one behind it.
+/// Line time of what may lie below this switch, and the least octets of it: some segments of TCP.
 const HELD: Duration = Duration::from_secs(2);
 const HELD_OCTETS_MIN: u32 = 4096;
+/// What a connection is given at a time, if there is as much: it makes a packet of what it gets, and
+/// packets of a few octets cost a slow line more headers.
+const GIVEN_OCTETS_MIN: usize = 1024;
 /// Line time of a piece of a message, and its least and most octets. A higher message waits for no
 /// more than the rest of one.
 const PIECE: Duration = Duration::from_secs(2);
@@ -123,7 +124,8 @@ struct Line {
     client: Client,
     ready: bool,
     open: bool,
-    below: Below,
+    /// Octets that it can take.
+    writable: u64,
     sending: Option<Sending>,
     since: Instant,
     /// When something happened last.
@@ -302,7 +304,7 @@ impl Lanes {
                 asks.stream(Side::Node, stream, credit);
                 self.hear_replies(now, id, queue, asks);
             }
-            StreamEvent::Writable(octets) => line.below.free(now, octets),
+            StreamEvent::Writable(octets) => line.writable += u64::from(octets),
             StreamEvent::Fin => self.lose(now, id, "the connection was ended", queue, Some(asks)),
             StreamEvent::Reset(error) => {
                 let why = format!("the connection failed (error {error})");
@@ -488,7 +490,7 @@ impl Lanes {
                     self.begin(now, id, queue, asks);
                 }
                 self.go_on(id, link, higher, queue, asks);
-                self.drain(now, id, link, asks);
+                self.drain(id, asks);
                 let works = self.has_work(now, id, queue);
                 higher |= works;
                 opening |= works && !self.is_ready(id);
@@ -572,7 +574,7 @@ impl Lanes {
             client: Client::new(&queue.settings.name),
             ready: false,
             open: false,
-            below: Below::default(),
+            writable: 0,
             sending: None,
             since: now,
             stirred: now,
@@ -679,14 +681,19 @@ impl Lanes {
         );
     }
 
-    fn drain(&mut self, now: Instant, id: LaneId, link: Link, asks: &mut Asks) {
+    /// Gives a connection what it can take.
+    fn drain(&mut self, id: LaneId, asks: &mut Asks) {
         let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
         let Some(line) = line.filter(|it| it.open) else {
             return;
         };
-        let octets = line.client.send(line.below.room(link, HELD_OCTETS_MIN));
+        let room = usize::try_from(line.writable).unwrap_or(usize::MAX);
+        if room < line.client.outgoing().min(GIVEN_OCTETS_MIN) {
+            return;
+        }
+        let octets = line.client.send(room);
         if !octets.is_empty() {
-            line.below.give(now, link, octets.len());
+            line.writable -= octets.len() as u64;
             asks.stream(Side::Node, line.stream, StreamOp::Send(octets));
         }
     }

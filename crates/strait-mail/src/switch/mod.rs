@@ -2,7 +2,6 @@
 
 mod arrivals;
 mod asks;
-mod below;
 mod lanes;
 mod mailboxes;
 mod queue;
