@@ -21,6 +21,8 @@ const LINES_MAX: usize = 64;
 /// Messages whose answers are waited for at a time, where none has to be.
 const LETTERS_MAX: usize = 8;
 
+/// With fewer octets to be sent the next piece can go: there is no gap between two.
+const AHEAD_OCTETS: usize = 2048;
 /// The number of no message.
 const NOBODY: u64 = u64::MAX;
 
@@ -122,6 +124,8 @@ pub enum Verdict {
 pub enum Event {
     /// Messages may be sent.
     Ready,
+    /// TLS begins: [`Client::secured`] is waited for.
+    Secure,
     /// What became of a message: of each recipient in the order of the letter.
     Done(u64, Vec<Verdict>),
     /// So many octets of a message are there already: it goes on behind them.
@@ -138,6 +142,7 @@ enum Asked {
     Greeting,
     Ehlo,
     Helo,
+    StartTls,
     Resume(u64),
     Mail(u64),
     Rcpt(u64, usize),
@@ -168,6 +173,10 @@ struct Open {
 #[derive(Debug)]
 pub struct Client {
     name: String,
+    /// It wants TLS, and hasn't got it.
+    wants_tls: bool,
+    /// TLS begins: nothing may come before it has.
+    secures: bool,
     offers: Offers,
     ready: bool,
     line: Vec<u8>,
@@ -185,6 +194,8 @@ impl Client {
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_string(),
+            wants_tls: false,
+            secures: false,
             offers: Offers::default(),
             ready: false,
             line: Vec::new(),
@@ -195,6 +206,26 @@ impl Client {
             open: VecDeque::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// The same, that says nothing of messages before it has TLS.
+    pub fn with_tls(name: &str) -> Self {
+        Self {
+            wants_tls: true,
+            ..Self::new(name)
+        }
+    }
+
+    /// It has TLS: what was said before counts for nothing (RFC 3207 section 4.2).
+    pub fn secured(&mut self) {
+        (self.wants_tls, self.secures) = (false, false);
+        self.greet();
+        self.pump();
+    }
+
+    fn greet(&mut self) {
+        let hello = format!("EHLO {}", self.name);
+        self.ask(&hello, Asked::Ehlo);
     }
 
     /// What happened.
@@ -243,7 +274,7 @@ impl Client {
     /// The message whose next piece can go.
     pub fn wants(&self) -> Option<u64> {
         let open = self.open.back().filter(|it| !it.sent && it.goes)?;
-        (self.queue.is_empty() && self.out.is_empty()).then_some(open.letter.id)
+        (self.queue.is_empty() && self.out.len() < AHEAD_OCTETS).then_some(open.letter.id)
     }
 
     /// Begins a message.
@@ -386,6 +417,10 @@ impl Client {
     /// Octets of the other side.
     pub fn take(&mut self, octets: &[u8]) {
         for octet in octets {
+            if self.secures {
+                // Anybody may have put it there.
+                return self.lose("500 something follows the answer to STARTTLS");
+            }
             if *octet != b'\n' {
                 self.line.push(*octet);
                 if self.line.len() > LINE_OCTETS_MAX {
@@ -444,9 +479,18 @@ impl Client {
             return false;
         };
         match asked {
-            Asked::Greeting if reply.is_good() => {
-                let hello = format!("EHLO {}", self.name);
-                self.ask(&hello, Asked::Ehlo);
+            Asked::Greeting if reply.is_good() => self.greet(),
+            Asked::Ehlo if self.wants_tls => {
+                let offered = lines.iter().any(|it| it.eq_ignore_ascii_case("STARTTLS"));
+                if !offered || !reply.is_good() {
+                    self.lose("530 5.7.4 TLS is wanted, and not offered there");
+                    return true;
+                }
+                self.ask("STARTTLS", Asked::StartTls);
+            }
+            Asked::StartTls if reply.code == 220 => {
+                self.secures = true;
+                self.events.push_back(Event::Secure);
             }
             Asked::Ehlo if !reply.is_good() => {
                 let hello = format!("HELO {}", self.name);
@@ -457,7 +501,9 @@ impl Client {
                 self.be_ready();
             }
             Asked::Helo if reply.is_good() => self.be_ready(),
-            Asked::Greeting | Asked::Helo => self.events.push_back(Event::Lost(reply)),
+            Asked::Greeting | Asked::Helo | Asked::StartTls => {
+                self.events.push_back(Event::Lost(reply))
+            }
             Asked::Resume(id) => self.hear_resume(id, &reply),
             Asked::Mail(id) => self.hear_mail(id, &reply),
             Asked::Rcpt(id, at) => self.hear_rcpt(id, at, &reply),
@@ -599,7 +645,7 @@ impl Asked {
         match self {
             Self::Mail(of) | Self::Rcpt(of, _) | Self::Data(of) | Self::Resume(of) => of == id,
             Self::Piece(of, _) | Self::Packed(of, _) => of == id,
-            Self::Greeting | Self::Ehlo | Self::Helo | Self::Rset => false,
+            Self::Greeting | Self::Ehlo | Self::Helo | Self::StartTls | Self::Rset => false,
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod client;
 pub mod command;
 pub mod date;
 pub mod header;
+mod login;
 pub mod message;
 pub mod pack;
 pub mod precedence;
@@ -26,4 +27,6 @@ mod switch;
 pub use client::Client;
 pub use precedence::Precedence;
 pub use session::Session;
-pub use switch::{LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch};
+pub use switch::{
+    LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch, Tls, UserSettings,
+};

@@ -8,7 +8,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::command::{Body, Command, MailFrom, RcptTo, parse};
+use strait_core::work::Secret;
+
+use crate::command::{Body, Command, MailFrom, Mechanism, RcptTo, parse};
+use crate::login::{self, Login, Said, Step};
 use crate::pack::{self, Before, PIECE_OCTETS_MAX};
 
 /// Octets of a command with its end: RFC 5321 has 512, extensions add some hundred.
@@ -32,6 +35,10 @@ pub struct Rules<'a> {
     /// How much there is of messages that another switch of ours began; `None` if the client is
     /// none.
     pub began: Option<&'a dyn Fn(u64) -> Began>,
+    /// A client may begin TLS.
+    pub tls: bool,
+    /// It has to say who it is before it brings anything.
+    pub users: bool,
     /// What packed pieces may repeat.
     pub dictionary: &'a [u8],
     /// What a recipient's address is answered with if it isn't taken.
@@ -69,6 +76,10 @@ pub enum Event {
     },
     /// It comes to nothing.
     Abort,
+    /// TLS begins behind the replies: [`Session::secured`] is waited for.
+    Secure,
+    /// A client says who it is, and its password: [`Session::verified`] is waited for.
+    Login(String, Secret),
     /// The client is done, or is to be.
     Close,
 }
@@ -97,6 +108,12 @@ enum Mode {
     Unpacks(bool),
     /// A message waits for its answer.
     Waits,
+    /// TLS begins.
+    Secures,
+    /// A line of AUTH is read.
+    Login(Step),
+    /// Somebody's password is looked at.
+    Verifies,
     Closed,
 }
 
@@ -142,6 +159,10 @@ pub struct Session {
     ends: Ends,
     /// What there was of the message before, and how it ended.
     resumed: (u64, Ends),
+    /// It is behind TLS, and the client is who it says.
+    secured: bool,
+    known: bool,
+    login: Login,
     /// A packed piece so far, and what was folded before it.
     packed: Vec<u8>,
     before: Before,
@@ -165,6 +186,9 @@ impl Session {
             too_long: false,
             ends: Ends::default(),
             resumed: <(u64, Ends)>::default(),
+            secured: false,
+            known: false,
+            login: Login::default(),
             packed: Vec::new(),
             before: Before::default(),
             faults: 0,
@@ -193,7 +217,7 @@ impl Session {
 
     /// Whether a message waits for its answer, or a piece of one.
     pub const fn waits(&self) -> bool {
-        matches!(self.mode, Mode::Waits | Mode::Unpacks(_))
+        matches!(self.mode, Mode::Waits | Mode::Unpacks(_) | Mode::Verifies)
     }
 
     /// Octets that came and weren't looked at.
@@ -266,7 +290,10 @@ impl Session {
                 Mode::Packed { left, last, counts } => {
                     Some(self.read_packed(at, (left, last, counts), rules))
                 }
-                Mode::Unpacks(_) | Mode::Waits | Mode::Closed => None,
+                Mode::Login(step) => self.read_login(at, step),
+                Mode::Unpacks(_) | Mode::Waits | Mode::Secures | Mode::Verifies | Mode::Closed => {
+                    None
+                }
             };
             let Some(read) = read else { break };
             at += read;
@@ -275,6 +302,97 @@ impl Session {
             }
         }
         self.input.drain(..at.min(self.input.len()));
+        if self.mode == Mode::Secures && !self.input.is_empty() {
+            // Anybody may have put it there.
+            self.close("501 5.5.2 nothing follows STARTTLS");
+        }
+    }
+
+    /// It is behind TLS from now on. What was said before counts for nothing (RFC 3207).
+    pub fn secured(&mut self) {
+        self.secured = true;
+        self.greeted = None;
+        self.forget();
+        if self.mode == Mode::Secures {
+            self.mode = Mode::Commands;
+        }
+    }
+
+    fn start_tls(&mut self, rules: &Rules<'_>) {
+        if !rules.tls || self.secured {
+            return self.reply("502 5.5.1 not implemented here");
+        }
+        self.reply("220 2.0.0 begin");
+        self.mode = Mode::Secures;
+        self.events.push_back(Event::Secure);
+    }
+
+    fn start_login(&mut self, by: Mechanism, initial: Option<String>, rules: &Rules<'_>) {
+        let refusal = match rules.users {
+            false => Some("502 5.5.1 not implemented here"),
+            _ if !self.secured => Some("538 5.7.11 STARTTLS first"),
+            _ if self.known || self.mail.is_some() => Some("503 5.5.1 not now"),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            return self.reply(refusal);
+        }
+        let (step, asks) = login::begin(by);
+        match initial.as_deref() {
+            None => self.ask_login(step, asks),
+            // An empty one (RFC 4954 section 4).
+            Some("=") => self.hear_login(step, b""),
+            Some(initial) => self.hear_login(step, initial.as_bytes()),
+        }
+    }
+
+    fn ask_login(&mut self, step: Step, asks: &str) {
+        self.reply(&format!("334 {asks}"));
+        self.mode = Mode::Login(step);
+    }
+
+    /// Reads a line of AUTH, if it is whole.
+    fn read_login(&mut self, at: usize, step: Step) -> Option<usize> {
+        let rest = &self.input[at..];
+        let Some(end) = rest.iter().position(|it| *it == b'\n') else {
+            if rest.len() >= LINE_OCTETS_MAX {
+                self.close("421 4.7.0 too much for a password");
+            }
+            return None;
+        };
+        let line = rest[..end].trim_ascii_end().to_vec();
+        self.mode = Mode::Commands;
+        self.hear_login(step, &line);
+        Some(end + 1)
+    }
+
+    fn hear_login(&mut self, step: Step, line: &[u8]) {
+        match self.login.hear(step, line) {
+            Said::Asks(step, what) => self.ask_login(step, what),
+            Said::Is(name, password) => {
+                self.events.push_back(Event::Login(name, password));
+                self.mode = Mode::Verifies;
+            }
+            Said::Nothing(refusal) => self.reply(refusal),
+        }
+    }
+
+    /// Whether a client is who it says.
+    pub fn verified(&mut self, right: bool, rules: &Rules<'_>) {
+        if self.mode != Mode::Verifies {
+            return;
+        }
+        self.mode = Mode::Commands;
+        if right {
+            self.known = true;
+            self.reply("235 2.7.0 welcome");
+        } else {
+            self.reply("535 5.7.8 wrong name or password");
+            if self.login.is_wrong() {
+                self.close("421 4.7.0 too many wrong passwords");
+            }
+        }
+        self.advance(rules);
     }
 
     /// Reads a command, if it is whole.
@@ -321,6 +439,8 @@ impl Session {
             } => self.begin_packed(octets, last, rules),
             Command::Bdat { octets, last, .. } => self.begin_chunk(octets, last, rules),
             Command::Resume(id) => self.tell_began(id, rules),
+            Command::StartTls if !in_chunks => self.start_tls(rules),
+            Command::Auth(by, initial) if !in_chunks => self.start_login(by, initial, rules),
             Command::Rset => {
                 self.abort();
                 self.reply("250 2.0.0 forgotten");
@@ -338,6 +458,7 @@ impl Session {
             Command::Mail(mail) => self.take_mail(mail, rules),
             Command::Rcpt(rcpt) => self.take_rcpt(rcpt, rules),
             Command::Data => self.begin_data(),
+            Command::StartTls | Command::Auth(..) => {}
         }
     }
 
@@ -351,11 +472,13 @@ impl Session {
         }
         self.reply(&format!(
             "250-{own}\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-ENHANCEDSTATUSCODES\r\n\
-             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}250 MT-PRIORITY STANAG4406",
+             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}{}{}250 MT-PRIORITY STANAG4406",
             rules.octets_max,
             rules.began.map_or_else(String::new, |_| {
                 format!("250-XRESUME\r\n250-XBDAT {}\r\n", pack::VERSION)
             }),
+            if rules.tls && !self.secured { "250-STARTTLS\r\n" } else { "" },
+            if rules.users && self.secured && !self.known { "250-AUTH PLAIN LOGIN\r\n" } else { "" },
         ));
     }
 
@@ -398,6 +521,9 @@ impl Session {
     fn take_mail(&mut self, mail: MailFrom, rules: &Rules<'_>) {
         if self.greeted.is_none() || self.mail.is_some() {
             return self.reply("503 5.5.1 EHLO first, then one MAIL a message");
+        }
+        if rules.users && !self.known {
+            return self.reply("530 5.7.0 log in first");
         }
         if mail.octets.is_some_and(|it| it > rules.octets_max) {
             return self.reply("552 5.3.4 the message is too long for here");

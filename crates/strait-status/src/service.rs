@@ -227,6 +227,8 @@ described! {
         refused: u64 = stats.refused => counter("mail_refused").head("refused");
         /// Clients that may not come
         strangers: u64 = stats.strangers => counter("mail_strangers");
+        /// Wrong names or passwords
+        wrong_passwords: u64 = stats.wrong_passwords => counter("mail_wrong_passwords").head("wrong passwords");
         /// Copies that lie in a mailbox
         delivered: u64 = stats.delivered => counter("mail_delivered").head("delivered");
         /// Recipients whose message another switch took

@@ -19,6 +19,8 @@ pub struct MailStats {
     pub refused: u64,
     /// Clients that may not come.
     pub strangers: u64,
+    /// Wrong names or passwords.
+    pub wrong_passwords: u64,
     /// Copies that lie in a mailbox.
     pub delivered: u64,
     /// Recipients whose message another switch took.

@@ -8,12 +8,13 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::node::{Listen, Side, SocketOp, StoreError, StoreOp, StreamEvent, StreamOp};
-use strait_core::work::Work;
+use strait_core::tls::TlsRole;
+use strait_core::work::{Secret, Work};
 use strait_core::{Duration, Instant};
 
 use super::asks::{Asks, Change, Pending};
 use super::queue::{Queue, text_key};
-use super::{ListenSettings, Settings};
+use super::{ListenSettings, Settings, UserSettings};
 use crate::command::{MailFrom, RcptTo, domain_of};
 use crate::date::date;
 use crate::header::{self, HEADER_OCTETS_MAX, Header};
@@ -65,6 +66,9 @@ struct Guest {
     session: Session,
     listener: usize,
     address: IpAddr,
+    tls: Begin,
+    /// Who it has said it is, as a place among the users.
+    user: Option<usize>,
     arrival: Option<Arrival>,
     /// Replies that it hasn't room for.
     out: Vec<u8>,
@@ -77,6 +81,16 @@ struct Guest {
     closed: bool,
     ended: bool,
     until: Instant,
+}
+
+/// Whether TLS is to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    Never,
+    /// As soon as all has been said that goes before.
+    Asked,
+    /// It has begun: nothing is said.
+    Begun,
 }
 
 /// All clients.
@@ -120,6 +134,10 @@ impl Arrivals {
                 guest.until = now + patience(queue, guest.listener);
                 guest.with_rules(queue, |session, rules| session.take(octets, rules));
             }
+            StreamEvent::Secured { .. } => {
+                guest.tls = Begin::Never;
+                guest.session.secured();
+            }
             StreamEvent::Writable(octets) => guest.writable += u64::from(octets),
             StreamEvent::Fin => guest.ended = true,
             StreamEvent::Reset(_) => {
@@ -143,6 +161,10 @@ impl Arrivals {
         let Some(at) = queue.settings.listeners.get(listener) else {
             return;
         };
+        let tls = match &at.tls {
+            Some(tls) if tls.at_once => Begin::Asked,
+            _ => Begin::Never,
+        };
         let welcome = at.clients.iter().any(|it| it.contains(address));
         if at.lane && welcome {
             // Its last connection may have died without a word.
@@ -157,6 +179,8 @@ impl Arrivals {
         let guest = Guest {
             session,
             listener,
+            tls,
+            user: None,
             address,
             arrival: None,
             out: Vec::new(),
@@ -201,6 +225,24 @@ impl Arrivals {
             arrival.failed = Some(error);
         }
         self.tend(now, n, queue, asks);
+    }
+
+    /// A client is this user, or isn't who it says.
+    pub(super) fn hear_verified(
+        &mut self,
+        now: Instant,
+        n: u64,
+        user: Option<usize>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        if let Some(guest) = self.guests.get_mut(&n) {
+            queue.stats.wrong_passwords += u64::from(user.is_none());
+            guest.user = user;
+            let right = user.is_some();
+            guest.with_rules(queue, |session, rules| session.verified(right, rules));
+            self.tend(now, n, queue, asks);
+        }
     }
 
     /// A packed piece of a client's message is what it was, folded.
@@ -272,6 +314,9 @@ impl Arrivals {
             }
             guest.session.close("421 4.4.2 you have gone");
         }
+        if guest.is_at_once(queue) {
+            return guest.begin_tls(n, queue, asks);
+        }
         guest.out.extend(guest.session.take_replies());
         let room = usize::try_from(guest.writable).unwrap_or(usize::MAX);
         let octets = room.min(guest.out.len());
@@ -279,6 +324,9 @@ impl Arrivals {
             guest.writable -= octets as u64;
             let replies = guest.out.drain(..octets).collect();
             asks.stream(Side::Client, n, StreamOp::Send(replies));
+        }
+        if guest.tls == Begin::Asked && guest.out.is_empty() {
+            return guest.begin_tls(n, queue, asks);
         }
         let looked_at = guest.session.unread() == 0;
         let room = guest.out.len() < REPLIES_OCTETS_MAX && guest.storing < PIECES_MAX;
@@ -368,25 +416,62 @@ fn refuses(queue: &Queue, address: &str) -> Option<&'static str> {
 
 /// The value that a message goes on with, and whether somebody said it (RFC 6710 section 4.1, RFC
 /// 6758 section 4).
-fn determine(listener: &ListenSettings, parameter: Option<i8>, header: &Header) -> (i8, bool) {
+fn determine(
+    listener: &ListenSettings,
+    user: Option<&UserSettings>,
+    parameter: Option<i8>,
+    header: &Header,
+) -> (i8, bool) {
     let said = parameter.or(header.tunnelled);
     let guessed = header.mmhs.or(header.common).unwrap_or(listener.default);
     let wire = said.unwrap_or_else(|| guessed.wire());
-    let most = if listener.trusts {
-        i8::MAX
-    } else {
-        listener.default.wire().max(0)
+    let most = match user {
+        Some(user) => user.most.wire(),
+        None if listener.trusts => i8::MAX,
+        None => listener.default.wire().max(0),
     };
     (wire.min(most), said.is_some())
 }
 
+/// Has a password looked at. That of nobody takes as long.
+fn verify(n: u64, name: &str, password: Secret, queue: &Queue, asks: &mut Asks) {
+    let users = &queue.settings.users;
+    let user = users.iter().position(|it| it.name == name);
+    let Some(kept) = user.or(Some(0)).and_then(|it| users.get(it)) else {
+        return;
+    };
+    let hash = kept.hash.clone();
+    let work = Work::Verify { hash, password };
+    asks.work(work, Pending::Verified { client: n, user });
+}
+
 impl Guest {
+    /// Whether nothing is said before TLS.
+    fn is_at_once(&self, queue: &Queue) -> bool {
+        let listener = queue.settings.listeners.get(self.listener);
+        let tls = listener.and_then(|it| it.tls.as_ref());
+        self.tls == Begin::Begun || self.tls == Begin::Asked && tls.is_some_and(|it| it.at_once)
+    }
+
+    fn begin_tls(&mut self, n: u64, queue: &Queue, asks: &mut Asks) {
+        let listener = queue.settings.listeners.get(self.listener);
+        let tls = listener.and_then(|it| it.tls.as_ref());
+        if let Some(tls) = tls.filter(|_| self.tls == Begin::Asked) {
+            self.tls = Begin::Begun;
+            let profile = tls.profile.clone();
+            let role = TlsRole::Server;
+            asks.stream(Side::Client, n, StreamOp::StartTls { profile, role });
+        }
+    }
+
     /// Has its session do something by the rules of now.
     fn with_rules(&mut self, queue: &Queue, what: impl FnOnce(&mut Session, &Rules<'_>)) {
         let listener = queue.settings.listeners.get(self.listener);
         let began = |id| queue.repeats.began(id);
         let rules = Rules {
             began: listener.filter(|it| it.lane).map(|_| &began as _),
+            tls: listener.is_some_and(|it| it.tls.is_some()),
+            users: listener.is_some_and(|it| it.users),
             name: &queue.settings.name,
             dictionary: &queue.settings.dictionary,
             octets_max: queue.settings.octets_max + listener.map_or(0, ListenSettings::traces),
@@ -427,6 +512,8 @@ impl Guest {
             }
             Event::End { right } => self.end(now, n, right, queue, asks),
             Event::Abort => self.drop_arrival(asks),
+            Event::Secure => self.tls = Begin::Asked,
+            Event::Login(name, password) => verify(n, &name, password, queue, asks),
             Event::Close => self.closing = true,
         }
     }
@@ -502,7 +589,8 @@ impl Guest {
         let Some(listener) = queue.settings.listeners.get(self.listener) else {
             return;
         };
-        let (wire, said) = determine(listener, arrival.mail.priority, &header);
+        let user = self.user.and_then(|it| queue.settings.users.get(it));
+        let (wire, said) = determine(listener, user, arrival.mail.priority, &header);
         let asked = arrival.mail.priority.or(header.tunnelled).unwrap_or(0);
         let id = arrival.id;
         let reply = if asked == wire {

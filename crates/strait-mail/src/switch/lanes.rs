@@ -9,6 +9,7 @@ use core::net::SocketAddr;
 
 use strait_core::mail::MailState;
 use strait_core::node::{Held, Side, StoreError, StreamEvent, StreamOp};
+use strait_core::tls::TlsRole;
 use strait_core::work::Work;
 use strait_core::{Duration, Instant};
 
@@ -31,7 +32,7 @@ const HELD: Duration = Duration::from_secs(2);
 const HELD_OCTETS_MIN: u32 = 4096;
 /// What a connection is given at a time, if there is as much: it makes a packet of what it gets, and
 /// packets of a few octets cost a slow line more headers.
-const GIVEN_OCTETS_MIN: usize = 1024;
+const GIVEN_OCTETS_MIN: usize = 1200;
 /// Line time of a piece of a message, and its least and most octets. A higher message waits for no
 /// more than the rest of one.
 const PIECE: Duration = Duration::from_secs(2);
@@ -304,6 +305,7 @@ impl Lanes {
                 asks.stream(Side::Node, stream, credit);
                 self.hear_replies(now, id, queue, asks);
             }
+            StreamEvent::Secured { .. } => line.client.secured(),
             StreamEvent::Writable(octets) => line.writable += u64::from(octets),
             StreamEvent::Fin => self.lose(now, id, "the connection was ended", queue, Some(asks)),
             StreamEvent::Reset(error) => {
@@ -351,6 +353,17 @@ impl Lanes {
                     line.ready = true;
                     lane.failures = 0;
                     queue.stats.connections += 1;
+                }
+                Event::Secure => {
+                    let route = queue.settings.routes.get(id.0);
+                    if let Some((profile, name)) = route.and_then(|it| it.tls.clone()) {
+                        let role = TlsRole::Client { name };
+                        asks.stream(
+                            Side::Node,
+                            line.stream,
+                            StreamOp::StartTls { profile, role },
+                        );
+                    }
                 }
                 Event::Done(of, verdicts) => {
                     ends(of, line);
@@ -571,7 +584,10 @@ impl Lanes {
         self.streams.insert(stream, id);
         lane.line = Some(Line {
             stream,
-            client: Client::new(&queue.settings.name),
+            client: match route.tls {
+                None => Client::new(&queue.settings.name),
+                Some(_) => Client::with_tls(&queue.settings.name),
+            },
             ready: false,
             open: false,
             writable: 0,
@@ -688,7 +704,10 @@ impl Lanes {
             return;
         };
         let room = usize::try_from(line.writable).unwrap_or(usize::MAX);
-        if room < line.client.outgoing().min(GIVEN_OCTETS_MIN) {
+        let outgoing = line.client.outgoing();
+        // What is being read goes with it.
+        let more = line.sending.as_ref().is_some_and(|it| it.reading);
+        if room < outgoing.min(GIVEN_OCTETS_MIN) || more && outgoing < GIVEN_OCTETS_MIN {
             return;
         }
         let octets = line.client.send(room);

@@ -43,6 +43,8 @@ pub struct Settings {
     pub octets_max: u64,
     /// Messages at a time.
     pub messages_max: usize,
+    /// Who may bring mail where that is asked.
+    pub users: Vec<UserSettings>,
     /// What texts have in common: other switches of ours have the same.
     pub dictionary: Vec<u8>,
 }
@@ -62,6 +64,30 @@ pub struct ListenSettings {
     pub trusts: bool,
     /// Another switch comes here, with one connection at a time.
     pub lane: bool,
+    /// Clients may have TLS, or have to.
+    pub tls: Option<Tls>,
+    /// They have to say who they are.
+    pub users: bool,
+}
+
+/// TLS of a listener.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The profile.
+    pub profile: String,
+    /// From the start, rather than when a client asks for it.
+    pub at_once: bool,
+}
+
+/// Somebody who may bring mail.
+#[derive(Clone, Debug)]
+pub struct UserSettings {
+    /// The name.
+    pub name: String,
+    /// What is kept of the password.
+    pub hash: String,
+    /// The highest precedence.
+    pub most: Precedence,
 }
 
 impl ListenSettings {
@@ -81,6 +107,8 @@ pub struct RouteSettings {
     pub to: IpAddr,
     /// Its port, if all precedences go to one.
     pub port: Option<u16>,
+    /// A profile of TLS, without which nothing goes there, and the name in its certificate.
+    pub tls: Option<(String, String)>,
 }
 
 /// How a precedence goes to next hops.
@@ -191,6 +219,10 @@ impl Switch {
             Input::Loaded { ticket, result } => match asks.answered(ticket) {
                 Some(Pending::Envelope(id)) => queue.hear_envelope(now, id, result, asks),
                 Some(Pending::Text(it)) => lanes.hear_text(now, it, result, queue, asks),
+                Some(Pending::Verified { client, user }) => {
+                    let user = user.filter(|_| result.is_ok());
+                    arrivals.hear_verified(now, client, user, queue, asks);
+                }
                 Some(Pending::Copy) => mailboxes.hear_text(now, result, queue, asks),
                 _ => {}
             },
@@ -198,6 +230,10 @@ impl Switch {
                 Some(Pending::Packed(it)) => lanes.hear_packed(it, result.ok(), queue),
                 Some(Pending::Unpacked { client }) => {
                     arrivals.hear_unpacked(now, client, result.ok(), queue, asks);
+                }
+                Some(Pending::Verified { client, user }) => {
+                    let user = user.filter(|_| result.is_ok());
+                    arrivals.hear_verified(now, client, user, queue, asks);
                 }
                 Some(Pending::Copy) => mailboxes.hear_delivered(now, result.is_ok(), queue, asks),
                 _ => {}

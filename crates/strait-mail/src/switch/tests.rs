@@ -41,6 +41,8 @@ fn settings(at: usize) -> Settings {
         clients: vec![Prefix::new([127, 0, 0, 0].into(), 8).unwrap()],
         trusts: true,
         lane: false,
+        tls: None,
+        users: false,
     };
     let lane = |(lane, default): (LaneSettings, Precedence)| ListenSettings {
         address: SocketAddr::new(own_ip(at), lane.port),
@@ -49,6 +51,8 @@ fn settings(at: usize) -> Settings {
         clients: vec![others],
         trusts: true,
         lane: true,
+        tls: None,
+        users: false,
     };
     let inbound = lanes().into_iter().zip(Precedence::ALL).map(lane);
     Settings {
@@ -60,10 +64,12 @@ fn settings(at: usize) -> Settings {
             domains: vec![names[1 - at].into()],
             to: own_ip(1 - at),
             port: None,
+            tls: None,
         }],
         lanes: lanes(),
         octets_max: 1_000_000,
         messages_max: 1000,
+        users: Vec::new(),
         dictionary: b"Received: from by with ESMTP id PRIORITY".to_vec(),
     }
 }
@@ -90,6 +96,8 @@ struct World {
     left: usize,
     /// The far end hears of no end of a stream.
     deaf: bool,
+    /// The profiles by which TLS began.
+    secured: Vec<String>,
     /// What was packed is something else when it is unpacked.
     spoils: bool,
     /// Octets that crossed, by the lane's port, in order.
@@ -115,6 +123,7 @@ impl World {
             left: usize::MAX,
             deaf: false,
             spoils: false,
+            secured: Vec::new(),
             next: 0,
             crossed: Vec::new(),
             ports: BTreeMap::new(),
@@ -254,6 +263,14 @@ impl World {
     fn stream(&mut self, at: usize, from: (Side, u64), op: StreamOp) {
         if let StreamOp::Connect { dst, .. } = op {
             return self.connect(at, from, dst);
+        }
+        if let StreamOp::StartTls { profile, .. } = op {
+            self.secured.push(profile);
+            let secured = StreamEvent::Secured {
+                peer: None,
+                version: strait_core::tls::TlsVersion::V1_3,
+            };
+            return self.hear(at, from.0, from.1, secured);
         }
         if from.1 >= PROGRAM {
             if let StreamOp::Send(octets) = op {
@@ -662,6 +679,67 @@ fn who_says_no_more_has_its_answer() {
     let heard = &world.sites[0].heard[&n];
     assert!(heard.contains("1 stored\r\n421 4.4.2"), "{heard}");
     assert_eq!(world.sites[1].delivered.len(), 1);
+}
+
+/// Clients of one who may ask for Immediate at most, and TLS on the way to the next hop.
+#[test]
+fn users_log_in_and_have_their_precedence() {
+    let mut world = World::new();
+    let hash = strait_work::password::hash(b"secret").unwrap();
+    let mut settings = settings(0);
+    settings.users = vec![UserSettings {
+        name: "ops".into(),
+        hash,
+        most: Precedence::Immediate,
+    }];
+    let tls = Tls {
+        profile: "mail".into(),
+        at_once: true,
+    };
+    (settings.listeners[0].tls, settings.listeners[0].users) = (Some(tls), true);
+    settings.routes[0].tls = Some(("outside".into(), "b.example".into()));
+    for other in &mut world.sites[1].switch.queue.settings.listeners {
+        let profile = "mail".into();
+        other.tls = Some(Tls {
+            profile,
+            at_once: false,
+        });
+    }
+    world.sites.iter_mut().for_each(|it| it.ends.clear());
+    world.sites[0].switch = Switch::new(OWNER, settings, 1, &[]);
+    world.run();
+    // Both ends of lanes that stay open.
+    for profile in ["mail", "outside"] {
+        assert!(world.secured.iter().any(|it| it == profile));
+    }
+    world.secured.clear();
+    let mail = "MAIL FROM:<ops@a.example> MT-PRIORITY=4\r\nRCPT TO:<ops@b.example>\r\nDATA\r\n";
+    world.say(0, 1, "127.0.0.1", "");
+    let wrong = world.say(0, 1, "127.0.0.1", "EHLO x\r\nAUTH PLAIN AG9wcwB4\r\n");
+    assert!(
+        wrong.ends_with("535 5.7.8 wrong name or password\r\n"),
+        "{wrong}"
+    );
+    let nobody = world.say(
+        0,
+        1,
+        "127.0.0.1",
+        "AUTH PLAIN AHgAc2VjcmV0\r\nMAIL FROM:<>\r\n",
+    );
+    assert!(nobody.ends_with("530 5.7.0 log in first\r\n"), "{nobody}");
+    let right = world.say(
+        0,
+        1,
+        "127.0.0.1",
+        &format!("AUTH PLAIN AG9wcwBzZWNyZXQ=\r\n{mail}\r\nx\r\n.\r\n"),
+    );
+    assert!(
+        right.contains("235 2.7.0") && right.contains("250 2.3.6 2 is the new"),
+        "{right}"
+    );
+    assert_eq!(world.sites[0].switch.stats().wrong_passwords, 2);
+    assert_eq!(world.sites[1].delivered.len(), 1);
+    assert_eq!(world.secured, ["mail"], "that of the client");
 }
 
 /// Lines of letters that nothing tells.

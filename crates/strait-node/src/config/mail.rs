@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use strait_core::units::Octets;
 use strait_link::payload::Dictionary;
 use strait_mail::command::{domain_of, is_address, is_domain};
-use strait_mail::{LaneSettings, ListenSettings, Precedence, RouteSettings, Settings};
+use strait_mail::{
+    LaneSettings, ListenSettings, Precedence, RouteSettings, Settings, Tls, UserSettings,
+};
 use strait_qos::Dscp;
 
 use crate::Prefix;
@@ -31,6 +33,15 @@ pub struct MailConfig {
     /// Where mail programs bring mail, such as `127.0.0.1:2525`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<SocketAddr>,
+    /// The same where TLS begins at once, such as `10.1.0.1:465`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listen_tls: Vec<SocketAddr>,
+    /// A table `[tls.NAME]`: what programs have TLS by (STARTTLS at `listen`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
+    /// Who may bring mail; with any, programs log in, and only behind TLS.
+    #[serde(default, rename = "user", skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<MailUserConfig>,
     /// Which programs may; those of this host if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Prefix>,
@@ -64,6 +75,19 @@ pub struct MailConfig {
     pub lanes: Vec<MailLaneConfig>,
 }
 
+/// Somebody who may bring mail.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct MailUserConfig {
+    /// The name.
+    pub name: String,
+    /// What `strait mail password` makes of the password.
+    pub password: String,
+    /// The highest precedence that it may ask for.
+    #[serde(default = "MailConfig::default_most")]
+    pub most: Precedence,
+}
+
 /// Where mail goes.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +99,12 @@ pub struct MailRouteConfig {
     /// Its only port, where it is no switch with lanes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// A table `[tls.NAME]` with whom to trust: nothing goes there without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
+    /// The name in the next hop's certificate; its address if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// How a precedence goes.
@@ -102,6 +132,10 @@ impl MailConfig {
 
     const fn default_octets_max() -> Octets {
         Octets(10_000_000)
+    }
+
+    const fn default_most() -> Precedence {
+        Precedence::Priority
     }
 
     const fn default_messages_max() -> usize {
@@ -145,8 +179,12 @@ impl MailConfig {
         } else {
             self.clients.clone()
         };
-        let submission = self.listen.iter().map(|address| ListenSettings {
+        let at_once = self.listen_tls.iter().map(|it| (it, true));
+        let submission = self.listen.iter().map(|it| (it, false)).chain(at_once);
+        let submission = submission.map(|(address, at_once)| ListenSettings {
             address: *address,
+            tls: self.tls.clone().map(|profile| Tls { profile, at_once }),
+            users: !self.users.is_empty(),
             dscp: 0,
             default: self.default,
             clients: clients.clone(),
@@ -169,6 +207,8 @@ impl MailConfig {
                 clients: partners.clone(),
                 trusts: true,
                 lane: true,
+                tls: None,
+                users: false,
             })
         });
         Settings {
@@ -180,6 +220,7 @@ impl MailConfig {
             lanes,
             octets_max: self.octets_max.0,
             messages_max: self.messages_max,
+            users: self.users.iter().map(MailUserConfig::settings).collect(),
             dictionary: Dictionary::built_in().octets().to_vec(),
         }
     }
@@ -206,12 +247,15 @@ impl MailConfig {
             self.mailboxes.len(),
             self.routes.len(),
             self.lanes.len(),
+            self.listen_tls.len(),
+            self.users.len(),
         ];
         if each.iter().any(|it| *it > Self::EACH_MAX) {
             let message = format!("has more than {} of something", Self::EACH_MAX);
             return Err(invalid("[mail]", message));
         }
-        if self.listen.is_empty() && self.inbound.is_empty() {
+        self.validate_tls(node)?;
+        if self.listen.is_empty() && self.listen_tls.is_empty() && self.inbound.is_empty() {
             let message = "needs `listen` for mail programs, or `inbound` for other switches";
             return Err(invalid("[mail]", message));
         }
@@ -231,6 +275,7 @@ impl MailConfig {
         if self
             .listen
             .iter()
+            .chain(&self.listen_tls)
             .any(|it| it.port() == 0 || nobody(it.ip()))
         {
             let message = "takes an address of one host, and a port: such as \"127.0.0.1:2525\"";
@@ -261,6 +306,43 @@ impl MailConfig {
         Ok(())
     }
 
+    fn validate_tls(&self, node: &NodeConfig) -> Result<(), InvalidConfig> {
+        let shows = |name: &String| {
+            node.tls
+                .get(name)
+                .is_some_and(|it| it.certificate.is_some())
+        };
+        if self.tls.as_ref().is_some_and(|it| !shows(it)) {
+            let message = "must be the name of a table [tls.NAME] with a certificate";
+            return Err(invalid("[mail] tls", message));
+        }
+        if self.tls.is_none() && !(self.listen_tls.is_empty() && self.users.is_empty()) {
+            let message = "is needed by `listen_tls`, and by passwords of [[mail.user]]: write tls = \"NAME\"";
+            return Err(invalid("[mail] tls", message));
+        }
+        let mut names = BTreeSet::new();
+        for user in &self.users {
+            if user.name.is_empty() || !names.insert(&user.name) {
+                return Err(invalid("[[mail.user]] name", "is empty, or there twice"));
+            }
+            if user.password.split('$').count() != 4 {
+                let message =
+                    "takes what `strait mail password` makes of it, not the password itself";
+                return Err(invalid(
+                    format!("[[mail.user]] {} password", user.name),
+                    message,
+                ));
+            }
+        }
+        let trusts = |name: &String| node.tls.get(name).is_some_and(|it| it.trust.is_some());
+        let mut routes = self.routes.iter();
+        if let Some(route) = routes.find(|it| it.tls.as_ref().is_some_and(|it| !trusts(it))) {
+            let message = "must be the name of a table [tls.NAME] with `trust`";
+            return Err(invalid(format!("[[mail.route]] {} tls", route.to), message));
+        }
+        Ok(())
+    }
+
     fn validate_mailboxes(&self) -> Result<(), InvalidConfig> {
         if !self.mailboxes.is_empty() && self.maildir.is_none() {
             let message = "needs `maildir`, the folder where their mail lies";
@@ -278,12 +360,26 @@ impl MailConfig {
     }
 }
 
+impl MailUserConfig {
+    fn settings(&self) -> UserSettings {
+        UserSettings {
+            name: self.name.clone(),
+            hash: self.password.clone(),
+            most: self.most,
+        }
+    }
+}
+
 impl MailRouteConfig {
     fn settings(&self) -> RouteSettings {
         RouteSettings {
             domains: self.domains.clone(),
             to: self.to,
             port: self.port,
+            tls: self.tls.clone().map(|profile| {
+                let host = self.host.clone();
+                (profile, host.unwrap_or_else(|| format!("{}", self.to)))
+            }),
         }
     }
 
@@ -347,6 +443,9 @@ mod tests {
     fn what_cannot_work_is_named_with_its_remedy() {
         let at = "listen = [\"127.0.0.1:2525\"]";
         let route = |rest: &str| format!("{at}\n[[mail.route]]\n{rest}");
+        let secured =
+            format!("{at}\ntls = \"x\"\n[tls.x]\ncertificate = \"c\"\nkey = \"k\"\n[mail]")
+                .replace("\n[mail]", "");
         for (wrong, word) in [
             (String::new(), "[mail]: needs `listen`"),
             ("listen = [\"0.0.0.0:25\"]".into(), "[mail] listen: takes"),
@@ -372,6 +471,23 @@ mod tests {
             (
                 format!("{at}\n[[mail.lane]]\nprecedence = \"urgent\""),
                 "urgent",
+            ),
+            (format!("{at}\ntls = \"x\""), "[mail] tls: must be"),
+            (
+                "listen_tls = [\"127.0.0.1:465\"]".into(),
+                "[mail] tls: is needed",
+            ),
+            (
+                format!("{at}\n[[mail.user]]\nname = \"a\"\npassword = \"secret\""),
+                "[mail] tls: is needed",
+            ),
+            (
+                format!("{secured}\n[[mail.user]]\nname = \"a\"\npassword = \"secret\""),
+                "not the password itself",
+            ),
+            (
+                route("domains = [\".\"]\nto = \"10.9.0.2\"\ntls = \"x\""),
+                "with `trust`",
             ),
         ] {
             let found = complaint_about(&text(&wrong)).unwrap_or_default();

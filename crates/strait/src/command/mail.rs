@@ -51,6 +51,8 @@ enum What {
         /// Its status socket.
         socket: Option<PathBuf>,
     },
+    /// Make of a password, read from stdin, what `[[mail.user]]` has of it.
+    Password,
     /// Let a message go that was held.
     Release {
         /// Its number.
@@ -68,6 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         What::Trace { id, socket, json } => trace(*id, socket.as_deref(), *json)?,
         What::Hold { id, socket } => order(MailOrder::Hold(*id), socket.as_deref())?,
+        What::Password => password()?,
         What::Release { id, socket } => order(MailOrder::Release(*id), socket.as_deref())?,
     }
     Ok(ExitCode::SUCCESS)
@@ -128,6 +131,19 @@ fn trace(id: u64, socket: Option<&Path>, json: bool) -> anyhow::Result<()> {
             row.trace
         ));
     }
+    Ok(())
+}
+
+fn password() -> anyhow::Result<()> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(BadInput("there is no password on stdin: type it, and Enter".into()).into());
+    }
+    let hash = strait_live::password::hash(password.as_bytes());
+    let hash = hash.context("this host has no random numbers")?;
+    crate::output::print(&(hash + "\n"));
     Ok(())
 }
 
