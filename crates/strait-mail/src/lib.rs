@@ -28,5 +28,5 @@ pub use client::Client;
 pub use precedence::Precedence;
 pub use session::Session;
 pub use switch::{
-    LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch, Tls, UserSettings,
+    Hours, LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch, Tls, UserSettings,
 };

@@ -5,7 +5,7 @@
 //! what was folded before, by whoever does a node's work. What doesn't get shorter goes as it is.
 //!
 //! Folded, a text is a row of pairs: a length and as many octets as they are; then, unless the row
-//! ends there, a length, the groups of a line, and as many octets of which lines of base64 are made.
+//! ends there, a length, the groups of a line, and as many octets as lines of base64 are made of.
 //! Lengths have seven bits an octet, the least first, and a set bit for each that follows.
 
 use alloc::vec::Vec;

@@ -13,11 +13,14 @@ use strait_core::work::Secret;
 use crate::command::{Body, Command, MailFrom, Mechanism, RcptTo, parse};
 use crate::login::{self, Login, Said, Step};
 use crate::pack::{self, Before, PIECE_OCTETS_MAX};
+use crate::precedence::Precedence;
 
 /// Octets of a command with its end: RFC 5321 has 512, extensions add some hundred.
 const LINE_OCTETS_MAX: usize = 2048;
 /// Recipients of a message (RFC 5321 section 4.5.3.1.8 wants as many at least).
 pub const RECIPIENTS_MAX: usize = 100;
+/// RFC 6710 section 10.
+pub const TOO_LONG_FOR_IT: &str = "552 5.7.16 the message is too long for its precedence";
 /// The code by which a packed piece is refused, be it the last.
 pub const UNPACKED: &str = "4.6.5";
 /// Refusals after which a client is done.
@@ -35,6 +38,8 @@ pub struct Rules<'a> {
     /// How much there is of messages that another switch of ours began; `None` if the client is
     /// none.
     pub began: Option<&'a dyn Fn(u64) -> Began>,
+    /// The same by precedence, the least first.
+    pub sizes: [u64; 6],
     /// A client may begin TLS.
     pub tls: bool,
     /// It has to say who it is before it brings anything.
@@ -205,9 +210,19 @@ impl Session {
         session
     }
 
-    /// How the client named itself, and whether it knows extensions.
-    pub fn greeted(&self) -> (&str, bool) {
-        (self.greeted.as_deref().unwrap_or("unknown"), self.extended)
+    /// How the client named itself.
+    pub fn greeted(&self) -> &str {
+        self.greeted.as_deref().unwrap_or("unknown")
+    }
+
+    /// How it came, in a trace (RFC 3848).
+    pub const fn protocol(&self) -> &'static str {
+        match (self.extended, self.secured, self.known) {
+            (false, ..) => "SMTP",
+            (true, false, _) => "ESMTP",
+            (true, true, false) => "ESMTPS",
+            (true, true, true) => "ESMTPSA",
+        }
     }
 
     /// How the octets of the message end that came last.
@@ -527,6 +542,11 @@ impl Session {
         }
         if mail.octets.is_some_and(|it| it > rules.octets_max) {
             return self.reply("552 5.3.4 the message is too long for here");
+        }
+        let most = |it: i8| rules.sizes[Precedence::of_wire(it).index()];
+        let most = mail.priority.map_or(u64::MAX, most);
+        if mail.octets.is_some_and(|it| it > most) {
+            return self.reply(TOO_LONG_FOR_IT);
         }
         if rules.full {
             return self.reply("452 4.3.1 no room for now");

@@ -11,6 +11,7 @@ fn rules() -> Rules<'static> {
         octets_max: 1000,
         full: false,
         began: None,
+        sizes: [u64::MAX; 6],
         tls: false,
         users: false,
         dictionary: b"",

@@ -251,6 +251,10 @@ described! {
         unstored: u64 = stats.unstored => counter("mail_unstored");
         /// Stored envelopes that couldn't be read
         unreadable: u64 = stats.unreadable => counter("mail_unreadable");
+        /// Messages that wait for longer than their precedence may
+        overdue: u64 = stats.overdue => gauge("mail_overdue").head("overdue");
+        /// The least precedence that goes to other switches (0: all)
+        minimize: u64 = stats.minimize => gauge("mail_minimize");
         /// Deferred messages that are here
         deferred_here: u64 = stats.waiting[0] => gauge("mail_deferred_here");
         /// Routine messages that are here

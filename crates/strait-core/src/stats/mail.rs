@@ -43,6 +43,10 @@ pub struct MailStats {
     pub unstored: u64,
     /// Stored envelopes that couldn't be read.
     pub unreadable: u64,
+    /// Messages that have been here for longer than their precedence may be.
+    pub overdue: u64,
+    /// The least precedence that goes to other switches; 0 if all do.
+    pub minimize: u64,
     /// Messages that are here, by precedence, the least first.
     pub waiting: [u64; 6],
 }

@@ -20,7 +20,8 @@ use crate::date::date;
 use crate::header::{self, HEADER_OCTETS_MAX, Header};
 use crate::message::{Message, Recipient};
 use crate::pack::FOLDED_OCTETS_MAX;
-use crate::session::{Event, Rules, Session};
+use crate::precedence::Precedence;
+use crate::session::{Event, Rules, Session, TOO_LONG_FOR_IT};
 
 /// Clients at a time, at each listener.
 const STREAMS_MAX: u32 = 64;
@@ -470,6 +471,10 @@ impl Guest {
         let began = |id| queue.repeats.began(id);
         let rules = Rules {
             began: listener.filter(|it| it.lane).map(|_| &began as _),
+            sizes: match listener {
+                Some(listener) if !listener.lane => queue.settings.lanes.map(|it| it.octets_max),
+                _ => [u64::MAX; 6],
+            },
             tls: listener.is_some_and(|it| it.tls.is_some()),
             users: listener.is_some_and(|it| it.users),
             name: &queue.settings.name,
@@ -592,6 +597,14 @@ impl Guest {
         let user = self.user.and_then(|it| queue.settings.users.get(it));
         let (wire, said) = determine(listener, user, arrival.mail.priority, &header);
         let asked = arrival.mail.priority.or(header.tunnelled).unwrap_or(0);
+        let lane = queue.settings.lanes[Precedence::of_wire(wire).index()];
+        if arrival.octets > lane.octets_max && !listener.lane {
+            queue.stats.refused += 1;
+            forget(arrival.id, asks);
+            return self.with_rules(queue, |session, rules| {
+                session.answer(TOO_LONG_FOR_IT, rules)
+            });
+        }
         let id = arrival.id;
         let reply = if asked == wire {
             format!("250 2.6.0 {id} stored")
@@ -621,8 +634,7 @@ impl Guest {
 
     /// The field that tells where a message came from, with its priority (RFC 6710 section 4.2).
     fn trace(&self, now: Instant, id: u64, wire: i8, queue: &Queue) -> String {
-        let (name, extended) = self.session.greeted();
-        let protocol = if extended { "ESMTP" } else { "SMTP" };
+        let (name, protocol) = (self.session.greeted(), self.session.protocol());
         let own = &queue.settings.name;
         let date = date(queue.now_s(now));
         let address = match self.address {

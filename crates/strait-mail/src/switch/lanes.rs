@@ -30,8 +30,8 @@ const INBOUND_OCTETS: u32 = 16 * 1024;
 /// Line time of what may lie below this switch, and the least octets of it: some segments of TCP.
 const HELD: Duration = Duration::from_secs(2);
 const HELD_OCTETS_MIN: u32 = 4096;
-/// What a connection is given at a time, if there is as much: it makes a packet of what it gets, and
-/// packets of a few octets cost a slow line more headers.
+/// What a connection is given at a time, if there is as much: it makes a packet of what it gets,
+/// and packets of a few octets cost a slow line more headers.
 const GIVEN_OCTETS_MIN: usize = 1200;
 /// Line time of a piece of a message, and its least and most octets. A higher message waits for no
 /// more than the rest of one.

@@ -120,6 +120,41 @@ pub struct LaneSettings {
     pub dscp: u8,
     /// Its connection stays open.
     pub permanent: bool,
+    /// When its messages are given up.
+    pub expiry: Duration,
+    /// When one that is still here is an alarm.
+    pub alarm: Option<Duration>,
+    /// Octets of a message that clients bring.
+    pub octets_max: u64,
+    /// When its messages go.
+    pub hours: Option<Hours>,
+}
+
+/// Some of each day, in seconds of it (UTC); over midnight if it ends before it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hours {
+    /// When they begin.
+    pub from: u64,
+    /// When they end.
+    pub to: u64,
+}
+
+impl Hours {
+    const DAY: u64 = 86_400;
+
+    const fn contains(self, unix_s: u64) -> bool {
+        let since = (unix_s % Self::DAY + Self::DAY - self.from) % Self::DAY;
+        since < (self.to + Self::DAY - self.from) % Self::DAY
+    }
+
+    /// When they begin or end next.
+    fn next(self, unix_s: u64) -> u64 {
+        let left = |of: u64| match (of + Self::DAY - unix_s % Self::DAY) % Self::DAY {
+            0 => Self::DAY,
+            left => left,
+        };
+        unix_s + left(self.from).min(left(self.to))
+    }
 }
 
 /// The way to a next hop, as it is now.

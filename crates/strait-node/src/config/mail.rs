@@ -7,11 +7,12 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use strait_core::units::Octets;
+use strait_core::Duration;
+use strait_core::units::{Octets, Time};
 use strait_link::payload::Dictionary;
 use strait_mail::command::{domain_of, is_address, is_domain};
 use strait_mail::{
-    LaneSettings, ListenSettings, Precedence, RouteSettings, Settings, Tls, UserSettings,
+    Hours, LaneSettings, ListenSettings, Precedence, RouteSettings, Settings, Tls, UserSettings,
 };
 use strait_qos::Dscp;
 
@@ -122,6 +123,52 @@ pub struct MailLaneConfig {
     /// Whether its connections stay open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permanent: Option<bool>,
+    /// When its messages are given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<Time>,
+    /// When one that is still here is an alarm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<Time>,
+    /// The longest message that programs bring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub octets_max: Option<Octets>,
+    /// When its messages go to other switches (UTC), such as `"22:00-04:30"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hours: Option<MailHours>,
+}
+
+/// Some of each day, as it is written.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(try_from = "String", into = "String")]
+pub struct MailHours(Hours);
+
+impl TryFrom<String> for MailHours {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let time = |text: &str| {
+            let (hours, minutes) = text.split_once(':')?;
+            let number = |text: &str, below: u64| {
+                let digits = text.len() == 2 && text.bytes().all(|it| it.is_ascii_digit());
+                text.parse().ok().filter(|it: &u64| digits && *it < below)
+            };
+            Some(number(hours, 24)? * 3600 + number(minutes, 60)? * 60)
+        };
+        let both = text.split_once('-');
+        let both = both.and_then(|(from, to)| Some((time(from)?, time(to)?)));
+        let both = both.filter(|(from, to)| from != to);
+        let (from, to) = both.ok_or_else(|| {
+            format!("`{text}` isn't some of each day: write such as \"22:00-04:30\", in UTC")
+        })?;
+        Ok(Self(Hours { from, to }))
+    }
+}
+
+impl From<MailHours> for String {
+    fn from(MailHours(hours): MailHours) -> Self {
+        let time = |it: u64| format!("{:02}:{:02}", it / 3600, it / 60 % 60);
+        format!("{}-{}", time(hours.from), time(hours.to))
+    }
 }
 
 impl MailConfig {
@@ -153,16 +200,29 @@ impl MailConfig {
             (5003, Dscp::cs(3), true),
             (5004, Dscp::cs(4), true),
         ];
-        let mut lanes = usual.map(|(port, dscp, permanent)| LaneSettings {
-            port,
-            dscp: dscp.number(),
-            permanent,
+        let minutes = |it: u64| Some(Duration::from_secs(60 * it));
+        let alarms = [None, None, None, minutes(30), minutes(5), minutes(5)];
+        let mut lanes = core::array::from_fn(|at| {
+            let (port, dscp, permanent): (_, Dscp, _) = usual[at];
+            LaneSettings {
+                port,
+                dscp: dscp.number(),
+                permanent,
+                expiry: Precedence::ALL[at].expiry(),
+                alarm: alarms[at],
+                octets_max: u64::MAX,
+                hours: None,
+            }
         });
         for lane in &self.lanes {
             let own = &mut lanes[lane.precedence.index()];
             own.port = lane.port.unwrap_or(own.port);
             own.dscp = lane.dscp.map_or(own.dscp, Dscp::number);
             own.permanent = lane.permanent.unwrap_or(own.permanent);
+            own.expiry = lane.expiry.map_or(own.expiry, |it| it.0);
+            own.alarm = lane.alarm.map_or(own.alarm, |it| Some(it.0));
+            own.octets_max = lane.octets_max.map_or(own.octets_max, |it| it.0);
+            own.hours = lane.hours.map(|it| it.0);
         }
         lanes
     }
@@ -419,12 +479,23 @@ mod tests {
         let mail = "listen = [\"127.0.0.1:2525\"]\ninbound = [\"10.9.0.1\"]\n\
                     [[mail.route]]\ndomains = [\"b.example\"]\nto = \"10.9.0.2\"\n\
                     [[mail.route]]\ndomains = [\".\"]\nto = \"10.1.0.25\"\nport = 25\n\
-                    [[mail.lane]]\nprecedence = \"priority\"\ndscp = \"CS1\"\npermanent = false";
+                    [[mail.lane]]\nprecedence = \"priority\"\ndscp = \"CS1\"\npermanent = false\n\
+                    octets_max = \"50 kB\"\nexpiry = \"1 h\"\nalarm = \"10 s\"\nhours = \"22:00-04:30\"";
         let config: NodeConfig = parse("test", &text(mail)).unwrap();
         let settings = config.mail.as_ref().unwrap().settings(&config);
         let marks = settings.lanes.map(|it| (it.port, it.dscp, it.permanent));
         assert_eq!(marks[4], (5003, 24, true));
         assert_eq!(marks[2], (5001, 8, false));
+        let own = settings.lanes[2];
+        assert_eq!(
+            (own.octets_max, own.expiry),
+            (50_000, Duration::from_secs(3600))
+        );
+        assert_eq!(own.alarm, Some(Duration::from_secs(10)));
+        let (from, to) = (22 * 3600, 4 * 3600 + 1800);
+        assert_eq!(own.hours, Some(Hours { from, to }));
+        let written: NodeConfig = parse("again", &toml::to_string(&config).unwrap()).unwrap();
+        assert_eq!(written, config);
         assert_eq!(settings.listeners.len(), 7);
         let flash = &settings.listeners[5];
         assert_eq!((flash.address.port(), flash.dscp), (5003, 24));
@@ -471,6 +542,10 @@ mod tests {
             (
                 format!("{at}\n[[mail.lane]]\nprecedence = \"urgent\""),
                 "urgent",
+            ),
+            (
+                format!("{at}\n[[mail.lane]]\nprecedence = \"flash\"\nhours = \"22:00-24:00\""),
+                "`22:00-24:00` isn't some of each day",
             ),
             (format!("{at}\ntls = \"x\""), "[mail] tls: must be"),
             (

@@ -17,7 +17,7 @@ use crate::exit::BadInput;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait mail queue\n  strait mail queue /run/strait/a.sock --json\n  \
-                  strait mail trace 17\n  strait mail hold 17; strait mail release 17"
+                  strait mail trace 17\n  strait mail hold 17; strait mail release 17\n  strait mail minimize immediate"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -51,6 +51,13 @@ enum What {
         /// Its status socket.
         socket: Option<PathBuf>,
     },
+    /// Have only this precedence and higher ones go to other switches, until it is `off`.
+    Minimize {
+        /// `override`, `flash`, `immediate`, `priority`, `routine`, or `off`.
+        precedence: Least,
+        /// Its status socket.
+        socket: Option<PathBuf>,
+    },
     /// Make of a password, read from stdin, what `[[mail.user]]` has of it.
     Password,
     /// Let a message go that was held.
@@ -62,6 +69,17 @@ enum What {
     },
 }
 
+/// The least precedence that goes, by its number.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Least {
+    Off,
+    Routine,
+    Priority,
+    Immediate,
+    Flash,
+    Override,
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.what {
         What::Queue { socket, json } => {
@@ -70,6 +88,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         What::Trace { id, socket, json } => trace(*id, socket.as_deref(), *json)?,
         What::Hold { id, socket } => order(MailOrder::Hold(*id), socket.as_deref())?,
+        What::Minimize { precedence, socket } => {
+            let least = *precedence as u64;
+            order(MailOrder::Minimize(least), socket.as_deref())?;
+        }
         What::Password => password()?,
         What::Release { id, socket } => order(MailOrder::Release(*id), socket.as_deref())?,
     }
