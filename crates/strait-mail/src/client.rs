@@ -22,7 +22,7 @@ const LINES_MAX: usize = 64;
 const LETTERS_MAX: usize = 8;
 
 /// With fewer octets to be sent the next piece can go: there is no gap between two.
-const AHEAD_OCTETS: usize = 2048;
+const AHEAD_OCTETS: usize = 4096;
 /// The number of no message.
 const NOBODY: u64 = u64::MAX;
 

@@ -29,13 +29,13 @@ pub(super) type LaneId = (usize, Precedence);
 const INBOUND_OCTETS: u32 = 16 * 1024;
 /// Line time of what may lie below this switch, and the least octets of it: some segments of TCP.
 const HELD: Duration = Duration::from_secs(2);
-const HELD_OCTETS_MIN: u32 = 4096;
-/// What a connection is given at a time, if there is as much: it makes a packet of what it gets,
-/// and packets of a few octets cost a slow line more headers.
-const GIVEN_OCTETS_MIN: usize = 1200;
-/// Line time of a piece of a message, and its least and most octets. A higher message waits for no
-/// more than the rest of one.
-const PIECE: Duration = Duration::from_secs(2);
+const HELD_OCTETS_MIN: u32 = 5600;
+/// What a connection is given at a time, if there is as much: two packets, as it makes packets of
+/// what it gets, and short ones cost a slow line more headers.
+const GIVEN_OCTETS_MIN: usize = 2800;
+/// Line time of a piece of a message, and its least and most octets. Each costs a command, an
+/// answer, and its acknowledgement.
+const PIECE: Duration = Duration::from_secs(8);
 const PIECE_OCTETS: core::ops::RangeInclusive<u64> = 1024..=65_536;
 /// A piece has so many times as many octets as go on the line, at most: what the next ones get
 /// shorter by isn't known.
@@ -495,7 +495,9 @@ impl Lanes {
             let (mut higher, mut opening) = (false, false);
             for precedence in Precedence::ALL.into_iter().rev() {
                 let id = (hop, precedence);
-                self.give_up_silent(now, id, link, queue, asks);
+                if !higher {
+                    self.give_up_silent(now, id, link, queue, asks);
+                }
                 if !opening {
                     self.connect(now, id, link, queue, asks);
                 }
@@ -503,7 +505,9 @@ impl Lanes {
                     self.begin(now, id, queue, asks);
                 }
                 self.go_on(id, link, higher, queue, asks);
-                self.drain(id, asks);
+                if !higher {
+                    self.drain(id, asks);
+                }
                 let works = self.has_work(now, id, queue);
                 higher |= works;
                 opening |= works && !self.is_ready(id);
