@@ -125,8 +125,9 @@ struct Line {
     client: Client,
     ready: bool,
     open: bool,
-    /// Octets that it can take.
+    /// Octets that it can take, and those if the other side has all that it was given.
     writable: u64,
+    room: u64,
     sending: Option<Sending>,
     since: Instant,
     /// When something happened last.
@@ -306,7 +307,10 @@ impl Lanes {
                 self.hear_replies(now, id, queue, asks);
             }
             StreamEvent::Secured { .. } => line.client.secured(),
-            StreamEvent::Writable(octets) => line.writable += u64::from(octets),
+            StreamEvent::Writable(octets) => {
+                line.writable += u64::from(octets);
+                line.room = line.room.max(line.writable);
+            }
             StreamEvent::Fin => self.lose(now, id, "the connection was ended", queue, Some(asks)),
             StreamEvent::Reset(error) => {
                 let why = format!("the connection failed (error {error})");
@@ -520,14 +524,16 @@ impl Lanes {
         line.is_some_and(|it| it.ready)
     }
 
-    /// Whether lower lanes wait for this one: it has something to send, and a connection, or soon.
+    /// Whether lower lanes wait for this one: it has something to send, and a connection, or soon;
+    /// or the other side hasn't got all of it, which a shorter message would overtake.
     fn has_work(&self, now: Instant, id: LaneId, queue: &Queue) -> bool {
         let Some(line) = self.lanes.get(&id).and_then(|it| it.line.as_ref()) else {
             return false;
         };
         let waits = queue.first(Way::Hop(id.0), id.1).is_some();
         let soon = line.ready || now.since(line.since) < CONNECT;
-        line.sending.is_some() || line.client.outgoing() > 0 && line.ready || (waits && soon)
+        let below = line.client.outgoing() > 0 || line.writable < line.room;
+        line.sending.is_some() || below && line.ready || (waits && soon)
     }
 
     fn give_up_silent(
@@ -595,6 +601,7 @@ impl Lanes {
             ready: false,
             open: false,
             writable: 0,
+            room: 0,
             sending: None,
             since: now,
             stirred: now,
