@@ -510,6 +510,13 @@ mod tests {
         assert!(submission.clients[1].contains("::1".parse().unwrap()));
     }
 
+    /// Switches with another dictionary don't understand each other: it has another version.
+    #[test]
+    fn a_version_of_packed_texts_has_its_dictionary() {
+        let dictionary = Dictionary::built_in().digest();
+        assert_eq!((strait_mail::pack::VERSION, dictionary), ("1", 0x63eff142));
+    }
+
     #[test]
     fn what_cannot_work_is_named_with_its_remedy() {
         let at = "listen = [\"127.0.0.1:2525\"]";
