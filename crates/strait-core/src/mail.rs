@@ -11,6 +11,9 @@ pub enum MailOrder {
     Hold(u64),
     /// It goes again.
     Release(u64),
+    /// To other switches goes only what has this precedence at least, by its number from 0, the
+    /// least (MINIMIZE); 0 ends that.
+    Minimize(u64),
 }
 
 /// What a message waits for.
@@ -18,6 +21,10 @@ pub enum MailOrder {
 pub enum MailState {
     /// An operator holds it.
     Held,
+    /// An operator has only higher precedences go.
+    Minimized,
+    /// Its precedence goes at other hours.
+    Closed,
     /// The link to its next hop is down.
     LinkDown,
     /// No connection to its next hop is there.
@@ -39,6 +46,8 @@ impl MailState {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Held => "held",
+            Self::Minimized => "minimize",
+            Self::Closed => "other hours",
             Self::LinkDown => "link down",
             Self::Unconnected => "no connection",
             Self::Behind => "behind higher",

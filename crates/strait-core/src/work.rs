@@ -7,6 +7,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// Pieces of work of a node that wait to be done, at most: more would only wait longer.
 pub const WAITING_MAX: usize = 256;
@@ -21,7 +22,12 @@ pub const DIGEST_OCTETS: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Octets become a frame of Zstandard (RFC 8878). The same octets give the same frame.
-    Compress(Vec<u8>),
+    Compress {
+        /// The octets.
+        octets: Vec<u8>,
+        /// What whoever decompresses them has already: they may repeat some of it.
+        behind: Vec<u8>,
+    },
     /// Frames of Zstandard become the octets in them. Windows of more than 8 MiB are refused, as
     /// the RFC recommends (section 3.1.1.1.2).
     Decompress {
@@ -29,9 +35,18 @@ pub enum Work {
         octets: Vec<u8>,
         /// The most octets that may be in them.
         octets_max: u32,
+        /// What they were compressed behind.
+        behind: Vec<u8>,
     },
     /// The SHA-256 of octets (FIPS 180-4).
     Digest(Vec<u8>),
+    /// A password is the one of which this was made. It gives nothing.
+    Verify {
+        /// What was made of it: a word, rounds, salt and hash with `$` between.
+        hash: String,
+        /// What somebody says it is.
+        password: Secret,
+    },
     /// A file with these octets in `new` of a Maildir, which is made if it isn't there. It gives
     /// nothing, and when it is done the file is on stable storage. A name that is there already has
     /// been delivered before, and is left as it is. A simulated node has no folders: it is as if.
@@ -45,14 +60,28 @@ pub enum Work {
     },
 }
 
+/// Octets that nothing shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub Vec<u8>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
 impl Work {
     /// Octets that it brings, or may give.
     pub fn octets(&self) -> usize {
         match self {
-            Self::Compress(octets) | Self::Digest(octets) | Self::Deliver { octets, .. } => {
-                octets.len()
-            }
-            Self::Decompress { octets, octets_max } => octets.len().max(*octets_max as usize),
+            Self::Digest(octets) | Self::Deliver { octets, .. } => octets.len(),
+            Self::Verify { hash, password } => hash.len() + password.0.len(),
+            Self::Compress { octets, behind } => octets.len() + behind.len(),
+            Self::Decompress {
+                octets,
+                octets_max,
+                behind,
+            } => octets.len().max(*octets_max as usize) + behind.len(),
         }
     }
 }
@@ -62,7 +91,7 @@ impl Work {
 pub enum WorkError {
     /// There are more octets in the frames than may be.
     TooLong,
-    /// The octets aren't whole frames.
+    /// The octets aren't whole frames; or a password is another one.
     Broken,
     /// Too much waits to be done already.
     Busy,

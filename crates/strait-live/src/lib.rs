@@ -31,3 +31,4 @@ pub use clock::Clock;
 pub use error::Error;
 pub use node_loop::Runner;
 pub use ports::PortIo;
+pub use strait_work::password;

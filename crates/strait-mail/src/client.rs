@@ -12,12 +12,19 @@ use alloc::vec::Vec;
 
 use crate::command::Body;
 use crate::message::Recipient;
+use crate::pack;
+use crate::session::UNPACKED;
 
 /// Octets of a reply's line, and lines of a reply.
 const LINE_OCTETS_MAX: usize = 2048;
 const LINES_MAX: usize = 64;
 /// Messages whose answers are waited for at a time, where none has to be.
 const LETTERS_MAX: usize = 8;
+
+/// With fewer octets to be sent the next piece can go: there is no gap between two.
+const AHEAD_OCTETS: usize = 4096;
+/// The number of no message.
+const NOBODY: u64 = u64::MAX;
 
 /// A message to be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +66,8 @@ pub struct Offers {
     pub binary: bool,
     /// It is one of ours, and knows what it has of messages that broke off.
     pub resume: bool,
+    /// It is one of ours, and takes packed pieces.
+    pub packed: bool,
     /// SIZE, and the most that it takes if it says.
     pub size: Option<u64>,
     /// MT-PRIORITY.
@@ -115,6 +124,8 @@ pub enum Verdict {
 pub enum Event {
     /// Messages may be sent.
     Ready,
+    /// TLS begins: [`Client::secured`] is waited for.
+    Secure,
     /// What became of a message: of each recipient in the order of the letter.
     Done(u64, Vec<Verdict>),
     /// So many octets of a message are there already: it goes on behind them.
@@ -131,12 +142,15 @@ enum Asked {
     Greeting,
     Ehlo,
     Helo,
+    StartTls,
     Resume(u64),
     Mail(u64),
     Rcpt(u64, usize),
     Data(u64),
     /// A piece, or the last.
     Piece(u64, bool),
+    /// A packed one.
+    Packed(u64, bool),
     Rset,
 }
 
@@ -159,6 +173,10 @@ struct Open {
 #[derive(Debug)]
 pub struct Client {
     name: String,
+    /// It wants TLS, and hasn't got it.
+    wants_tls: bool,
+    /// TLS begins: nothing may come before it has.
+    secures: bool,
     offers: Offers,
     ready: bool,
     line: Vec<u8>,
@@ -176,6 +194,8 @@ impl Client {
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_string(),
+            wants_tls: false,
+            secures: false,
             offers: Offers::default(),
             ready: false,
             line: Vec::new(),
@@ -186,6 +206,26 @@ impl Client {
             open: VecDeque::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// The same, that says nothing of messages before it has TLS.
+    pub fn with_tls(name: &str) -> Self {
+        Self {
+            wants_tls: true,
+            ..Self::new(name)
+        }
+    }
+
+    /// It has TLS: what was said before counts for nothing (RFC 3207 section 4.2).
+    pub fn secured(&mut self) {
+        (self.wants_tls, self.secures) = (false, false);
+        self.greet();
+        self.pump();
+    }
+
+    fn greet(&mut self) {
+        let hello = format!("EHLO {}", self.name);
+        self.ask(&hello, Asked::Ehlo);
     }
 
     /// What happened.
@@ -234,7 +274,7 @@ impl Client {
     /// The message whose next piece can go.
     pub fn wants(&self) -> Option<u64> {
         let open = self.open.back().filter(|it| !it.sent && it.goes)?;
-        (self.queue.is_empty() && self.out.is_empty()).then_some(open.letter.id)
+        (self.queue.is_empty() && self.out.len() < AHEAD_OCTETS).then_some(open.letter.id)
     }
 
     /// Begins a message.
@@ -324,10 +364,7 @@ impl Client {
         let id = open.letter.id;
         let asked = Asked::Piece(id, last);
         if self.offers.chunking {
-            let word = if last { " LAST" } else { "" };
-            let head = format!("BDAT {}{word}\r\n", octets.len());
-            self.queue
-                .push_back(([head.as_bytes(), octets].concat(), asked));
+            self.chunk("BDAT", octets, last, asked);
         } else {
             stuff(octets, &mut open.in_line, &mut self.out);
             if last {
@@ -337,6 +374,23 @@ impl Client {
             }
         }
         self.pump();
+    }
+
+    /// The next piece of the message that [`Self::wants`] one, packed.
+    pub fn packed(&mut self, octets: &[u8], last: bool) {
+        if let Some(open) = self.open.back_mut().filter(|it| !it.sent && it.goes) {
+            open.sent = last;
+            let asked = Asked::Packed(open.letter.id, last);
+            self.chunk("XBDAT", octets, last, asked);
+            self.pump();
+        }
+    }
+
+    fn chunk(&mut self, command: &str, octets: &[u8], last: bool, asked: Asked) {
+        let word = if last { " LAST" } else { "" };
+        let head = format!("{command} {}{word}\r\n", octets.len());
+        let chunk = [head.as_bytes(), octets].concat();
+        self.queue.push_back((chunk, asked));
     }
 
     fn ask(&mut self, line: &str, asked: Asked) {
@@ -363,6 +417,10 @@ impl Client {
     /// Octets of the other side.
     pub fn take(&mut self, octets: &[u8]) {
         for octet in octets {
+            if self.secures {
+                // Anybody may have put it there.
+                return self.lose("500 something follows the answer to STARTTLS");
+            }
             if *octet != b'\n' {
                 self.line.push(*octet);
                 if self.line.len() > LINE_OCTETS_MAX {
@@ -421,9 +479,18 @@ impl Client {
             return false;
         };
         match asked {
-            Asked::Greeting if reply.is_good() => {
-                let hello = format!("EHLO {}", self.name);
-                self.ask(&hello, Asked::Ehlo);
+            Asked::Greeting if reply.is_good() => self.greet(),
+            Asked::Ehlo if self.wants_tls => {
+                let offered = lines.iter().any(|it| it.eq_ignore_ascii_case("STARTTLS"));
+                if !offered || !reply.is_good() {
+                    self.lose("530 5.7.4 TLS is wanted, and not offered there");
+                    return true;
+                }
+                self.ask("STARTTLS", Asked::StartTls);
+            }
+            Asked::StartTls if reply.code == 220 => {
+                self.secures = true;
+                self.events.push_back(Event::Secure);
             }
             Asked::Ehlo if !reply.is_good() => {
                 let hello = format!("HELO {}", self.name);
@@ -434,12 +501,19 @@ impl Client {
                 self.be_ready();
             }
             Asked::Helo if reply.is_good() => self.be_ready(),
-            Asked::Greeting | Asked::Helo => self.events.push_back(Event::Lost(reply)),
+            Asked::Greeting | Asked::Helo | Asked::StartTls => {
+                self.events.push_back(Event::Lost(reply))
+            }
             Asked::Resume(id) => self.hear_resume(id, &reply),
             Asked::Mail(id) => self.hear_mail(id, &reply),
             Asked::Rcpt(id, at) => self.hear_rcpt(id, at, &reply),
             Asked::Data(id) => self.hear_data(id, &reply),
-            Asked::Piece(id, last) => self.hear_piece(id, last, &reply),
+            Asked::Packed(id, _) if !reply.is_good() && reply.text.starts_with(UNPACKED) => {
+                self.offers.packed = false;
+                self.give_up(id);
+                self.events.push_back(Event::Again(id));
+            }
+            Asked::Piece(id, last) | Asked::Packed(id, last) => self.hear_piece(id, last, &reply),
             Asked::Rset => {}
         }
         self.pump();
@@ -551,6 +625,14 @@ impl Client {
         let at = self.open.iter().position(|it| it.letter.id == id)?;
         let open = self.open.remove(at)?;
         self.queue.retain(|(_, asked)| !asked.is_of(id));
+        // It may be begun again before these are answered.
+        let asked = self.asked.iter_mut().filter(|it| it.is_of(id));
+        asked.for_each(|it| {
+            *it = match it {
+                Asked::Data(_) => Asked::Data(NOBODY),
+                _ => Asked::Rset,
+            };
+        });
         if !open.sent {
             self.ask("RSET", Asked::Rset);
         }
@@ -561,9 +643,9 @@ impl Client {
 impl Asked {
     const fn is_of(self, id: u64) -> bool {
         match self {
-            Self::Mail(of) | Self::Rcpt(of, _) | Self::Data(of) | Self::Piece(of, _) => of == id,
-            Self::Resume(of) => of == id,
-            Self::Greeting | Self::Ehlo | Self::Helo | Self::Rset => false,
+            Self::Mail(of) | Self::Rcpt(of, _) | Self::Data(of) | Self::Resume(of) => of == id,
+            Self::Piece(of, _) | Self::Packed(of, _) => of == id,
+            Self::Greeting | Self::Ehlo | Self::Helo | Self::StartTls | Self::Rset => false,
         }
     }
 }
@@ -588,6 +670,7 @@ fn offers(lines: &[String]) -> Offers {
             "8BITMIME" => offers.eight_bit = true,
             "BINARYMIME" => offers.binary = true,
             "XRESUME" => offers.resume = true,
+            "XBDAT" => offers.packed = words.next() == Some(pack::VERSION),
             "SIZE" => {
                 let most = words.next().and_then(|it| it.parse().ok());
                 offers.size = Some(most.filter(|it| *it > 0).unwrap_or(u64::MAX));

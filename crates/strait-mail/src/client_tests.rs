@@ -42,7 +42,6 @@ fn an_open_lane_needs_no_reply_to_go_on() {
         assert!(!client.may_begin());
         assert_eq!(client.wants(), Some(id));
         client.piece(b"ab", false);
-        assert_eq!(client.wants(), None);
         assert_eq!(sent(&mut client), "BDAT 2\r\nab");
         client.piece(b"c", true);
         assert_eq!(sent(&mut client), "BDAT 1 LAST\r\nc");
@@ -160,6 +159,67 @@ fn who_speaks_something_else_is_lost() {
     assert!(matches!(client.poll(), Some(Event::Lost(_))));
 }
 
+#[test]
+fn who_wants_tls_says_nothing_of_messages_without_it() {
+    let begun = |offers: &str| {
+        let mut client = Client::with_tls("a.example");
+        client.take(b"220 b ready\r\n");
+        client.send(usize::MAX);
+        client.take(format!("250-b\r\n{offers}250 HELP\r\n").as_bytes());
+        client
+    };
+    assert!(matches!(begun(ALL).poll(), Some(Event::Lost(_))));
+    let mut client = begun("250-STARTTLS\r\n");
+    assert_eq!(sent(&mut client), "STARTTLS\r\n");
+    assert!(!client.may_begin());
+    client.take(b"220 begin\r\n");
+    assert_eq!(client.poll(), Some(Event::Secure));
+    client.secured();
+    assert_eq!(sent(&mut client), "EHLO a.example\r\n");
+    client.take(b"250-b\r\n250 PIPELINING\r\n");
+    assert_eq!(client.poll(), Some(Event::Ready));
+    // Somebody between put a word behind the answer.
+    client = begun("250-STARTTLS\r\n");
+    client.take(b"220 begin\r\n250 ok\r\n");
+    assert_eq!(client.poll(), Some(Event::Secure));
+    assert!(matches!(client.poll(), Some(Event::Lost(_))));
+}
+
+/// Replies to what was said of a message before it was begun again count for nothing.
+#[test]
+fn a_message_that_begins_anew_has_new_replies() {
+    let mut client = greeted(ALL);
+    client.begin(letter(1, &["b@b.example"]));
+    client.piece(b"abc", true);
+    client.send(usize::MAX);
+    client.take(b"501 5.5.2 not this value\r\n");
+    assert_eq!(client.poll(), Some(Event::Again(1)));
+    client.begin(letter(1, &["b@b.example"]));
+    client.piece(b"abc", true);
+    client.take(b"503 MAIL first\r\n503 no recipient\r\n");
+    assert_eq!(client.poll(), None);
+    client.take(b"250 ok\r\n250 ok\r\n250 stored\r\n");
+    assert!(matches!(client.poll(), Some(Event::Done(1, _))));
+}
+
+#[test]
+fn packed_pieces_go_to_our_own_alone_and_as_they_are_if_refused() {
+    let mut client = greeted(&format!("{ALL}250-XBDAT 0\r\n"));
+    assert!(!client.offers().packed);
+    client = greeted(&format!("{ALL}250-XBDAT 1\r\n"));
+    assert!(client.offers().packed);
+    client.begin(letter(1, &["b@b.example"]));
+    client.send(usize::MAX);
+    client.packed(b"ab", false);
+    assert_eq!(sent(&mut client), "XBDAT 2\r\nab");
+    assert_eq!(client.wants(), Some(1));
+    client.packed(b"c", true);
+    assert_eq!(sent(&mut client), "XBDAT 1 LAST\r\nc");
+    client.take(b"250 ok\r\n250 ok\r\n250 go on\r\n450 4.6.5 broken\r\n");
+    assert_eq!(client.poll(), Some(Event::Again(1)));
+    assert!(!client.offers().packed && client.may_begin());
+}
+
 /// Both ends of ours, octet by octet, with pieces of all lengths.
 #[test]
 fn what_the_client_sends_the_session_takes() {
@@ -169,6 +229,10 @@ fn what_the_client_sends_the_session_takes() {
         octets_max: 10_000,
         full: false,
         began: None,
+        sizes: [u64::MAX; 6],
+        tls: false,
+        users: false,
+        dictionary: b"",
         refuses: &refuses,
     };
     let text = b"A: b\r\n\r\n.dot\r\n..\r\nend\r\n";

@@ -1,6 +1,7 @@
 //! Commands of SMTP (RFC 5321 section 4.1), with the parameters of SIZE (RFC 1870), 8BITMIME (RFC
 //! 6152), DSN (RFC 3461), CHUNKING and BINARYMIME (RFC 3030) and MT-PRIORITY (RFC 6710). Between
-//! switches of ours there is XRESUME: how much of a message has come already.
+//! switches of ours there are XRESUME, how much of a message has come already, and XBDAT, a piece
+//! in fewer octets.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -35,9 +36,15 @@ pub enum Command {
         octets: u64,
         /// The last of the message.
         last: bool,
+        /// They are a packed piece (XBDAT).
+        packed: bool,
     },
     /// XRESUME: how much of this message is there.
     Resume(u64),
+    /// STARTTLS.
+    StartTls,
+    /// AUTH: by which mechanism, and what it begins with.
+    Auth(Mechanism, Option<String>),
     /// RSET.
     Rset,
     /// NOOP.
@@ -48,6 +55,15 @@ pub enum Command {
     Help,
     /// QUIT.
     Quit,
+}
+
+/// How a client says who it is (RFC 4616; LOGIN is in no standard, and in many programs).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// Name and password at once.
+    Plain,
+    /// One after the other.
+    Login,
 }
 
 /// MAIL and its parameters.
@@ -166,6 +182,7 @@ const TWICE: Fault = Fault("501 5.5.4 a parameter is there twice");
 const NOT_OFFERED: Fault = Fault("555 5.5.4 a parameter isn't offered here");
 const SENDER: Fault = Fault("501 5.1.7 no address of a sender");
 const RECIPIENT: Fault = Fault("501 5.1.3 no address of a recipient");
+const MECHANISM: Fault = Fault("504 5.5.4 AUTH is by PLAIN or LOGIN");
 /// RFC 6710 section 4.1 point 1.
 const PRIORITY: Fault = Fault("501 5.5.2 MT-PRIORITY is one value from -9 to 9");
 
@@ -187,14 +204,17 @@ pub fn parse(line: &[u8]) -> Result<Command, Fault> {
         "MAIL" => mail(after(rest, "FROM:").ok_or(SYNTAX)?),
         "RCPT" => rcpt(after(rest, "TO:").ok_or(SYNTAX)?),
         "DATA" => none(Command::Data),
-        "BDAT" => bdat(rest),
+        "BDAT" => bdat(rest, false),
+        "XBDAT" => bdat(rest, true),
         "XRESUME" => hex(rest).map(Command::Resume).ok_or(PARAMETER),
         "RSET" => none(Command::Rset),
         "QUIT" => none(Command::Quit),
         "NOOP" => Ok(Command::Noop),
         "VRFY" => Ok(Command::Vrfy),
         "HELP" => Ok(Command::Help),
-        "EXPN" | "AUTH" | "STARTTLS" | "ETRN" | "TURN" => Err(NOT_HERE),
+        "STARTTLS" => none(Command::StartTls),
+        "AUTH" => auth(rest),
+        "EXPN" | "ETRN" | "TURN" => Err(NOT_HERE),
         _ => Err(UNKNOWN),
     }
 }
@@ -219,14 +239,31 @@ const fn is_word(octet: u8, but: u8) -> bool {
     octet.is_ascii_graphic() && !matches!(octet, b'(' | b')' | b'<' | b'>' | b';') && octet != but
 }
 
-fn bdat(rest: &str) -> Result<Command, Fault> {
+fn auth(rest: &str) -> Result<Command, Fault> {
+    let (word, initial) = match rest.split_once(' ') {
+        Some((word, initial)) => (word, Some(initial.to_string())),
+        None => (rest, None),
+    };
+    let mechanism = match word.to_ascii_uppercase().as_str() {
+        "PLAIN" => Mechanism::Plain,
+        "LOGIN" => Mechanism::Login,
+        _ => return Err(MECHANISM),
+    };
+    Ok(Command::Auth(mechanism, initial))
+}
+
+fn bdat(rest: &str, packed: bool) -> Result<Command, Fault> {
     let (octets, last) = match rest.split_once(' ') {
         None => (rest, false),
         Some((octets, word)) if word.eq_ignore_ascii_case("LAST") => (octets, true),
         Some(_) => return Err(PARAMETER),
     };
     let octets = number(octets).ok_or(PARAMETER)?;
-    Ok(Command::Bdat { octets, last })
+    Ok(Command::Bdat {
+        octets,
+        last,
+        packed,
+    })
 }
 
 /// Digits alone, few enough for any octets there are.
@@ -264,6 +301,8 @@ fn mail(rest: &str) -> Result<Command, Fault> {
                 once(&mut mail.priority, value).map_err(|_| PRIORITY)?;
             }
             "XRESUME" => once(&mut mail.resume, resume(value).ok_or(PARAMETER)?)?,
+            // Whom the client speaks for (RFC 4954 section 5) counts for nothing here.
+            "AUTH" if !value.is_empty() => {}
             _ => return Err(NOT_OFFERED),
         }
     }
@@ -490,7 +529,6 @@ mod tests {
         for (line, code) in [
             ("", "500 5.5.1"),
             ("FAX", "500 5.5.1"),
-            ("AUTH PLAIN", "502 5.5.1"),
             ("DATA now", "501 5.5.4"),
             ("MAIL TO:<a@b>", "501 5.5.2"),
             ("MAIL FROM:a@b", "501 5.1.7"),
@@ -523,9 +561,16 @@ mod tests {
 
     #[test]
     fn chunks_have_their_length() {
-        let bdat = |octets, last| Ok(Command::Bdat { octets, last });
-        assert_eq!(parse(b"BDAT 0 last"), bdat(0, true));
-        assert_eq!(parse(b"bdat 1000"), bdat(1000, false));
+        let bdat = |octets, last, packed| {
+            Ok(Command::Bdat {
+                octets,
+                last,
+                packed,
+            })
+        };
+        assert_eq!(parse(b"BDAT 0 last"), bdat(0, true, false));
+        assert_eq!(parse(b"bdat 1000"), bdat(1000, false, false));
+        assert_eq!(parse(b"XBDAT 1000 LAST"), bdat(1000, true, true));
     }
 
     #[test]

@@ -16,7 +16,9 @@ pub mod client;
 pub mod command;
 pub mod date;
 pub mod header;
+mod login;
 pub mod message;
+pub mod pack;
 pub mod precedence;
 pub mod report;
 pub mod session;
@@ -25,4 +27,6 @@ mod switch;
 pub use client::Client;
 pub use precedence::Precedence;
 pub use session::Session;
-pub use switch::{LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch};
+pub use switch::{
+    Hours, LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch, Tls, UserSettings,
+};

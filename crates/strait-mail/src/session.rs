@@ -8,12 +8,21 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::command::{Body, Command, MailFrom, RcptTo, parse};
+use strait_core::work::Secret;
+
+use crate::command::{Body, Command, MailFrom, Mechanism, RcptTo, parse};
+use crate::login::{self, Login, Said, Step};
+use crate::pack::{self, Before, PIECE_OCTETS_MAX};
+use crate::precedence::Precedence;
 
 /// Octets of a command with its end: RFC 5321 has 512, extensions add some hundred.
 const LINE_OCTETS_MAX: usize = 2048;
 /// Recipients of a message (RFC 5321 section 4.5.3.1.8 wants as many at least).
 pub const RECIPIENTS_MAX: usize = 100;
+/// RFC 6710 section 10.
+pub const TOO_LONG_FOR_IT: &str = "552 5.7.16 the message is too long for its precedence";
+/// The code by which a packed piece is refused, be it the last.
+pub const UNPACKED: &str = "4.6.5";
 /// Refusals after which a client is done.
 const FAULTS_MAX: u32 = 50;
 
@@ -29,6 +38,14 @@ pub struct Rules<'a> {
     /// How much there is of messages that another switch of ours began; `None` if the client is
     /// none.
     pub began: Option<&'a dyn Fn(u64) -> Began>,
+    /// The same by precedence, the least first.
+    pub sizes: [u64; 6],
+    /// A client may begin TLS.
+    pub tls: bool,
+    /// It has to say who it is before it brings anything.
+    pub users: bool,
+    /// What packed pieces may repeat.
+    pub dictionary: &'a [u8],
     /// What a recipient's address is answered with if it isn't taken.
     pub refuses: &'a dyn Fn(&str) -> Option<&'static str>,
 }
@@ -54,6 +71,8 @@ pub enum Event {
     Begin(MailFrom, Vec<RcptTo>),
     /// Octets of its content.
     Content(Vec<u8>),
+    /// A frame, and what it was compressed behind: [`Session::unpacked`] is waited for.
+    Packed(Vec<u8>, Vec<u8>),
     /// Its content is whole, and lines end in it as they ought to if `right`: [`Session::answer`]
     /// is waited for.
     End {
@@ -62,6 +81,10 @@ pub enum Event {
     },
     /// It comes to nothing.
     Abort,
+    /// TLS begins behind the replies: [`Session::secured`] is waited for.
+    Secure,
+    /// A client says who it is, and its password: [`Session::verified`] is waited for.
+    Login(String, Secret),
     /// The client is done, or is to be.
     Close,
 }
@@ -80,8 +103,22 @@ enum Mode {
         last: bool,
         counts: bool,
     },
+    /// So many octets of a packed piece.
+    Packed {
+        left: usize,
+        last: bool,
+        counts: bool,
+    },
+    /// A packed piece is being unpacked; the last one if set.
+    Unpacks(bool),
     /// A message waits for its answer.
     Waits,
+    /// TLS begins.
+    Secures,
+    /// A line of AUTH is read.
+    Login(Step),
+    /// Somebody's password is looked at.
+    Verifies,
     Closed,
 }
 
@@ -127,6 +164,13 @@ pub struct Session {
     ends: Ends,
     /// What there was of the message before, and how it ended.
     resumed: (u64, Ends),
+    /// It is behind TLS, and the client is who it says.
+    secured: bool,
+    known: bool,
+    login: Login,
+    /// A packed piece so far, and what was folded before it.
+    packed: Vec<u8>,
+    before: Before,
     faults: u32,
     /// Replies that haven't been taken.
     replies: Vec<u8>,
@@ -147,6 +191,11 @@ impl Session {
             too_long: false,
             ends: Ends::default(),
             resumed: <(u64, Ends)>::default(),
+            secured: false,
+            known: false,
+            login: Login::default(),
+            packed: Vec::new(),
+            before: Before::default(),
             faults: 0,
             replies: format!("220 {name} ESMTP strait\r\n").into_bytes(),
             events: VecDeque::new(),
@@ -161,9 +210,19 @@ impl Session {
         session
     }
 
-    /// How the client named itself, and whether it knows extensions.
-    pub fn greeted(&self) -> (&str, bool) {
-        (self.greeted.as_deref().unwrap_or("unknown"), self.extended)
+    /// How the client named itself.
+    pub fn greeted(&self) -> &str {
+        self.greeted.as_deref().unwrap_or("unknown")
+    }
+
+    /// How it came, in a trace (RFC 3848).
+    pub const fn protocol(&self) -> &'static str {
+        match (self.extended, self.secured, self.known) {
+            (false, ..) => "SMTP",
+            (true, false, _) => "ESMTP",
+            (true, true, false) => "ESMTPS",
+            (true, true, true) => "ESMTPSA",
+        }
     }
 
     /// How the octets of the message end that came last.
@@ -171,9 +230,9 @@ impl Session {
         self.ends
     }
 
-    /// Whether a message waits for its answer.
-    pub fn waits(&self) -> bool {
-        self.mode == Mode::Waits
+    /// Whether a message waits for its answer, or a piece of one.
+    pub const fn waits(&self) -> bool {
+        matches!(self.mode, Mode::Waits | Mode::Unpacks(_) | Mode::Verifies)
     }
 
     /// Octets that came and weren't looked at.
@@ -243,7 +302,13 @@ impl Session {
                 Mode::Chunk { left, last, counts } => {
                     Some(self.read_chunk(at, (left, last, counts)))
                 }
-                Mode::Waits | Mode::Closed => None,
+                Mode::Packed { left, last, counts } => {
+                    Some(self.read_packed(at, (left, last, counts), rules))
+                }
+                Mode::Login(step) => self.read_login(at, step),
+                Mode::Unpacks(_) | Mode::Waits | Mode::Secures | Mode::Verifies | Mode::Closed => {
+                    None
+                }
             };
             let Some(read) = read else { break };
             at += read;
@@ -252,6 +317,97 @@ impl Session {
             }
         }
         self.input.drain(..at.min(self.input.len()));
+        if self.mode == Mode::Secures && !self.input.is_empty() {
+            // Anybody may have put it there.
+            self.close("501 5.5.2 nothing follows STARTTLS");
+        }
+    }
+
+    /// It is behind TLS from now on. What was said before counts for nothing (RFC 3207).
+    pub fn secured(&mut self) {
+        self.secured = true;
+        self.greeted = None;
+        self.forget();
+        if self.mode == Mode::Secures {
+            self.mode = Mode::Commands;
+        }
+    }
+
+    fn start_tls(&mut self, rules: &Rules<'_>) {
+        if !rules.tls || self.secured {
+            return self.reply("502 5.5.1 not implemented here");
+        }
+        self.reply("220 2.0.0 begin");
+        self.mode = Mode::Secures;
+        self.events.push_back(Event::Secure);
+    }
+
+    fn start_login(&mut self, by: Mechanism, initial: Option<String>, rules: &Rules<'_>) {
+        let refusal = match rules.users {
+            false => Some("502 5.5.1 not implemented here"),
+            _ if !self.secured => Some("538 5.7.11 STARTTLS first"),
+            _ if self.known || self.mail.is_some() => Some("503 5.5.1 not now"),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            return self.reply(refusal);
+        }
+        let (step, asks) = login::begin(by);
+        match initial.as_deref() {
+            None => self.ask_login(step, asks),
+            // An empty one (RFC 4954 section 4).
+            Some("=") => self.hear_login(step, b""),
+            Some(initial) => self.hear_login(step, initial.as_bytes()),
+        }
+    }
+
+    fn ask_login(&mut self, step: Step, asks: &str) {
+        self.reply(&format!("334 {asks}"));
+        self.mode = Mode::Login(step);
+    }
+
+    /// Reads a line of AUTH, if it is whole.
+    fn read_login(&mut self, at: usize, step: Step) -> Option<usize> {
+        let rest = &self.input[at..];
+        let Some(end) = rest.iter().position(|it| *it == b'\n') else {
+            if rest.len() >= LINE_OCTETS_MAX {
+                self.close("421 4.7.0 too much for a password");
+            }
+            return None;
+        };
+        let line = rest[..end].trim_ascii_end().to_vec();
+        self.mode = Mode::Commands;
+        self.hear_login(step, &line);
+        Some(end + 1)
+    }
+
+    fn hear_login(&mut self, step: Step, line: &[u8]) {
+        match self.login.hear(step, line) {
+            Said::Asks(step, what) => self.ask_login(step, what),
+            Said::Is(name, password) => {
+                self.events.push_back(Event::Login(name, password));
+                self.mode = Mode::Verifies;
+            }
+            Said::Nothing(refusal) => self.reply(refusal),
+        }
+    }
+
+    /// Whether a client is who it says.
+    pub fn verified(&mut self, right: bool, rules: &Rules<'_>) {
+        if self.mode != Mode::Verifies {
+            return;
+        }
+        self.mode = Mode::Commands;
+        if right {
+            self.known = true;
+            self.reply("235 2.7.0 welcome");
+        } else {
+            self.reply("535 5.7.8 wrong name or password");
+            if self.login.is_wrong() {
+                self.close("421 4.7.0 too many wrong passwords");
+            }
+        }
+        self.advance(rules);
     }
 
     /// Reads a command, if it is whole.
@@ -291,8 +447,15 @@ impl Session {
         // In the midst of chunks there are chunks alone, or an end.
         let in_chunks = self.content.is_some();
         match command {
-            Command::Bdat { octets, last } => self.begin_chunk(octets, last, rules),
+            Command::Bdat {
+                octets,
+                last,
+                packed: true,
+            } => self.begin_packed(octets, last, rules),
+            Command::Bdat { octets, last, .. } => self.begin_chunk(octets, last, rules),
             Command::Resume(id) => self.tell_began(id, rules),
+            Command::StartTls if !in_chunks => self.start_tls(rules),
+            Command::Auth(by, initial) if !in_chunks => self.start_login(by, initial, rules),
             Command::Rset => {
                 self.abort();
                 self.reply("250 2.0.0 forgotten");
@@ -310,6 +473,7 @@ impl Session {
             Command::Mail(mail) => self.take_mail(mail, rules),
             Command::Rcpt(rcpt) => self.take_rcpt(rcpt, rules),
             Command::Data => self.begin_data(),
+            Command::StartTls | Command::Auth(..) => {}
         }
     }
 
@@ -323,9 +487,13 @@ impl Session {
         }
         self.reply(&format!(
             "250-{own}\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-ENHANCEDSTATUSCODES\r\n\
-             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}250 MT-PRIORITY STANAG4406",
+             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}{}{}250 MT-PRIORITY STANAG4406",
             rules.octets_max,
-            rules.began.map_or("", |_| "250-XRESUME\r\n"),
+            rules.began.map_or_else(String::new, |_| {
+                format!("250-XRESUME\r\n250-XBDAT {}\r\n", pack::VERSION)
+            }),
+            if rules.tls && !self.secured { "250-STARTTLS\r\n" } else { "" },
+            if rules.users && self.secured && !self.known { "250-AUTH PLAIN LOGIN\r\n" } else { "" },
         ));
     }
 
@@ -369,8 +537,16 @@ impl Session {
         if self.greeted.is_none() || self.mail.is_some() {
             return self.reply("503 5.5.1 EHLO first, then one MAIL a message");
         }
+        if rules.users && !self.known {
+            return self.reply("530 5.7.0 log in first");
+        }
         if mail.octets.is_some_and(|it| it > rules.octets_max) {
             return self.reply("552 5.3.4 the message is too long for here");
+        }
+        let most = |it: i8| rules.sizes[Precedence::of_wire(it).index()];
+        let most = mail.priority.map_or(u64::MAX, most);
+        if mail.octets.is_some_and(|it| it > most) {
+            return self.reply(TOO_LONG_FOR_IT);
         }
         if rules.full {
             return self.reply("452 4.3.1 no room for now");
@@ -411,6 +587,7 @@ impl Session {
         self.content = Some(octets);
         self.too_long = false;
         self.ends = ends;
+        self.before = Before::default();
         true
     }
 
@@ -459,6 +636,62 @@ impl Session {
             self.mode = Mode::Chunk { left, last, counts };
         }
         read
+    }
+
+    fn begin_packed(&mut self, octets: u64, last: bool, rules: &Rules<'_>) {
+        if rules.began.is_none() {
+            return self.reply("502 5.5.1 not implemented here");
+        }
+        let Some(left) = usize::try_from(octets)
+            .ok()
+            .filter(|it| (1..=PIECE_OCTETS_MAX).contains(it))
+        else {
+            // What comes next isn't a command.
+            return self.close("421 4.5.1 a packed piece is too long");
+        };
+        let counts = self.begin();
+        self.mode = Mode::Packed { left, last, counts };
+    }
+
+    fn read_packed(&mut self, at: usize, chunk: (usize, bool, bool), rules: &Rules<'_>) -> usize {
+        let (left, last, counts) = chunk;
+        let read = left.min(self.input.len() - at);
+        self.packed.extend_from_slice(&self.input[at..at + read]);
+        let left = left - read;
+        if left > 0 {
+            self.mode = Mode::Packed { left, last, counts };
+            return read;
+        }
+        let sent = core::mem::take(&mut self.packed);
+        if counts && !self.too_long {
+            let behind = self.before.behind(rules.dictionary);
+            let packed = Event::Packed(pack::frame(&sent), behind);
+            self.events.push_back(packed);
+            self.mode = Mode::Unpacks(last);
+        } else {
+            self.end_chunk(last, counts);
+        }
+        read
+    }
+
+    /// What was in a packed piece, folded; nothing if that can't be told.
+    pub fn unpacked(&mut self, folded: Option<&[u8]>, rules: &Rules<'_>) {
+        let Mode::Unpacks(last) = self.mode else {
+            return;
+        };
+        let text = folded.and_then(|it| pack::unfold(it, PIECE_OCTETS_MAX));
+        if let (Some(folded), Some(text)) = (folded, text) {
+            self.before.take(folded);
+            text.iter().for_each(|it| self.ends.take(*it));
+            self.content(text, rules.octets_max);
+            self.end_chunk(last, true);
+        } else {
+            // The message comes again, as it is.
+            self.abort();
+            self.mode = Mode::Commands;
+            self.reply(&format!("450 {UNPACKED} the piece can't be unpacked"));
+        }
+        self.advance(rules);
     }
 
     fn end_chunk(&mut self, last: bool, counts: bool) {

@@ -11,6 +11,10 @@ fn rules() -> Rules<'static> {
         octets_max: 1000,
         full: false,
         began: None,
+        sizes: [u64::MAX; 6],
+        tls: false,
+        users: false,
+        dictionary: b"",
         refuses: &refuses,
     }
 }
@@ -243,4 +247,158 @@ fn hello_comes_first_and_a_full_switch_says_so() {
     };
     session.take(b"MAIL FROM:<a@b>\r\n", &full);
     assert!(session.take_replies().starts_with(b"452 4.3.1 "));
+}
+
+/// Packed pieces of a partner: what comes of them, and no more than that.
+#[test]
+fn packed_pieces_are_a_partners_and_bounded() {
+    let began = |_| Began::Nothing;
+    let partner = Rules {
+        began: Some(&began),
+        dictionary: b"words",
+        ..rules()
+    };
+    let mail = "EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<a@example.net>\r\n";
+    let mut session = Session::new("");
+    session.take(
+        format!("{mail}{}", "XBDAT 3\r\nabcXBDAT 1 LAST\r\nd").as_bytes(),
+        &partner,
+    );
+    assert!(matches!(session.poll(), Some(Event::Begin(..))));
+    let packed = Event::Packed(pack::frame(b"abc"), b"words".to_vec());
+    assert_eq!(session.poll(), Some(packed));
+    // The next waits, and is behind what was folded before.
+    assert!(session.waits() && session.poll().is_none());
+    session.unpacked(Some(b"\x04hi\r\n"), &partner);
+    assert_eq!(session.poll(), Some(Event::Content(b"hi\r\n".to_vec())));
+    let packed = Event::Packed(pack::frame(b"d"), b"words\x04hi\r\n".to_vec());
+    assert_eq!(session.poll(), Some(packed));
+    session.unpacked(None, &partner);
+    assert_eq!(session.poll(), Some(Event::Abort));
+    let replies = String::from_utf8(session.take_replies()).unwrap();
+    assert!(
+        replies.ends_with("go on\r\n450 4.6.5 the piece can't be unpacked\r\n"),
+        "{replies}"
+    );
+    // A thousand octets are all that a message has here.
+    session.take(
+        format!("{mail}{}", "XBDAT 1 LAST\r\nx").as_bytes(),
+        &partner,
+    );
+    let long = [&[0xe9, 7][..], &[b'x'; 1001]].concat();
+    session.unpacked(Some(&long), &partner);
+    assert!(
+        session
+            .take_replies()
+            .ends_with(b"552 5.3.4 the message is too long for here\r\n")
+    );
+    session.take(b"XBDAT 65537\r\n", &partner);
+    assert!(session.take_replies().starts_with(b"421 4.5.1"));
+    let mut stranger = begun();
+    assert_eq!(codes(&say(&mut stranger, "XBDAT 1\r\n")), ["502 5.5.1"]);
+}
+
+fn with_users() -> Rules<'static> {
+    Rules {
+        tls: true,
+        users: true,
+        ..rules()
+    }
+}
+
+/// Who has to say who it is does so behind TLS alone.
+#[test]
+fn passwords_are_heard_behind_tls_alone() {
+    let rules = with_users();
+    let mut session = Session::new("");
+    session.take(b"EHLO x\r\nMAIL FROM:<>\r\nAUTH PLAIN AGEAYg==\r\n", &rules);
+    let said = String::from_utf8(session.take_replies()).unwrap();
+    assert!(
+        said.contains("250-STARTTLS") && !said.contains("AUTH"),
+        "{said}"
+    );
+    assert!(
+        said.contains("530 5.7.0") && said.contains("538 5.7.11"),
+        "{said}"
+    );
+    session.take(b"STARTTLS\r\n", &rules);
+    assert_eq!(session.take_replies(), b"220 2.0.0 begin\r\n");
+    assert_eq!(session.poll(), Some(Event::Secure));
+    session.secured();
+    // What was said before TLS counts for nothing.
+    session.take(b"MAIL FROM:<>\r\n", &rules);
+    assert_eq!(
+        session.take_replies(),
+        b"503 5.5.1 EHLO first, then one MAIL a message\r\n"
+    );
+    session.take(
+        b"EHLO x\r\nAUTH LOGIN\r\nYQ==\r\nYg==\r\nMAIL FROM:<>\r\n",
+        &rules,
+    );
+    let said = String::from_utf8(session.take_replies()).unwrap();
+    assert!(
+        said.contains("250-AUTH PLAIN LOGIN") && !said.contains("STARTTLS"),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("334 VXNlcm5hbWU6\r\n334 UGFzc3dvcmQ6\r\n"),
+        "{said}"
+    );
+    let login = Event::Login("a".into(), Secret(b"b".to_vec()));
+    assert_eq!(session.poll(), Some(login.clone()));
+    assert!(!alloc::format!("{login:?}").contains("98"));
+    session.verified(true, &rules);
+    assert_eq!(
+        session.take_replies(),
+        b"235 2.7.0 welcome\r\n250 2.1.0 sender ok\r\n"
+    );
+}
+
+#[test]
+fn what_comes_behind_starttls_in_the_clear_ends_the_session() {
+    let mut session = Session::new("");
+    session.take(b"EHLO x\r\nSTARTTLS\r\nNOOP\r\n", &with_users());
+    assert!(
+        session
+            .take_replies()
+            .ends_with(b"501 5.5.2 nothing follows STARTTLS\r\n")
+    );
+    let mut others = begun();
+    assert_eq!(
+        codes(&say(&mut others, "STARTTLS\r\nAUTH PLAIN\r\n")),
+        ["502 5.5.1"; 2]
+    );
+}
+
+#[test]
+fn passwords_are_guessed_three_times() {
+    let rules = with_users();
+    let mut session = Session::new("");
+    session.secured();
+    session.take(b"EHLO x\r\n", &rules);
+    for wrong in [
+        "AUTH CRAM-MD5",
+        "AUTH PLAIN ?",
+        "AUTH PLAIN YQ==",
+        "AUTH PLAIN YgBhAGI=",
+        "AUTH PLAIN\r\n*",
+    ] {
+        session.take_replies();
+        session.take(format!("{wrong}\r\n").as_bytes(), &rules);
+        let said = String::from_utf8(session.take_replies()).unwrap();
+        assert!(
+            said.lines().last().unwrap().starts_with('5'),
+            "{wrong}: {said}"
+        );
+    }
+    for _ in 0..3 {
+        session.take_replies();
+        session.take(b"AUTH PLAIN AGEAYg==\r\n", &rules);
+        session.verified(false, &rules);
+    }
+    let said = String::from_utf8(session.take_replies()).unwrap();
+    assert!(
+        said.starts_with("535 5.7.8") && said.contains("421 4.7.0"),
+        "{said}"
+    );
 }

@@ -557,6 +557,7 @@ impl Echo {
         let work = Work::Decompress {
             octets: frame,
             octets_max: u32::try_from(piece.octets).unwrap_or(u32::MAX),
+            behind: Vec::new(),
         };
         self.work(next, work);
     }
@@ -576,7 +577,11 @@ impl Echo {
         match core::mem::replace(&mut piece.place, Place::Here(Vec::new())) {
             Place::Digesting(bytes) => {
                 piece.place = Place::Packing(given);
-                self.work(next, Work::Compress(bytes));
+                let work = Work::Compress {
+                    octets: bytes,
+                    behind: Vec::new(),
+                };
+                self.work(next, work);
             }
             Place::Packing(digest) => {
                 let value = [digest, given].concat();

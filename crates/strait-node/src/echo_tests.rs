@@ -244,7 +244,11 @@ fn pack(echo: &mut Echo, said: &[Effect], octets: &[u8]) -> (Ticket, Vec<u8>) {
     let (digest, asked) = work(said);
     assert_eq!(asked, Work::Digest(octets.to_vec()));
     let (frame, asked) = work(&worked(echo, digest, Ok(&DIGEST)));
-    assert_eq!(asked, Work::Compress(octets.to_vec()));
+    let compress = Work::Compress {
+        octets: octets.to_vec(),
+        behind: Vec::new(),
+    };
+    assert_eq!(asked, compress);
     let stores = worked(echo, frame, Ok(b"packed"));
     let Some(Effect::Store { ticket, batch }) = stores.first() else {
         panic!("{stores:?}");
@@ -285,6 +289,7 @@ fn stored_octets_go_back_from_the_storage_and_leave_it() {
     let unpack = Work::Decompress {
         octets: b"packed".to_vec(),
         octets_max: 3,
+        behind: Vec::new(),
     };
     assert_eq!(asked, unpack);
     // It is checked by what it was before.

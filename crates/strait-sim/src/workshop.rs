@@ -13,15 +13,18 @@ type Done = Result<Vec<u8>, WorkError>;
 /// power failures, that of the device.
 const PIECE: Duration = Duration::from_micros(20);
 const DEVICE: Duration = Duration::from_millis(4);
+/// And of a password.
+const PASSWORD: Duration = Duration::from_millis(50);
 
 /// Nanoseconds for each octet, as one core of a small machine needs them. Compression counts what
 /// goes in, and decompression what may come out.
 const fn octet_ns(work: &Work) -> u64 {
     match work {
-        Work::Compress(_) => 10,
+        Work::Compress { .. } => 10,
         Work::Decompress { .. } => 2,
         Work::Digest(_) => 4,
         Work::Deliver { .. } => 20,
+        Work::Verify { .. } => 0,
     }
 }
 
@@ -59,6 +62,7 @@ impl Workshop {
         self.waiting.take(octets)?;
         let piece = match work {
             Work::Deliver { .. } => DEVICE,
+            Work::Verify { .. } => PASSWORD,
             _ => PIECE,
         };
         let time = piece + Duration::from_nanos(octet_ns(work) * octets as u64);

@@ -215,6 +215,10 @@ described! {
         accepted: u64 = stats.accepted => counter("mail_accepted").head("taken");
         /// Octets of their texts
         octets_in: u64 = stats.octets_in => counter("mail_octets_in");
+        /// Octets of texts given to other switches
+        octets_out: u64 = stats.octets_out => counter("mail_octets_out").head("octets out");
+        /// Octets of these on the line: other switches of ours get them packed
+        octets_out_packed: u64 = stats.octets_out_packed => counter("mail_octets_out_packed").head("packed");
         /// Octets that were there already when a message that broke off went on
         resumed_octets: u64 = stats.resumed_octets => counter("mail_resumed_octets");
         /// Messages that came again, and aren't there twice
@@ -223,6 +227,8 @@ described! {
         refused: u64 = stats.refused => counter("mail_refused").head("refused");
         /// Clients that may not come
         strangers: u64 = stats.strangers => counter("mail_strangers");
+        /// Wrong names or passwords
+        wrong_passwords: u64 = stats.wrong_passwords => counter("mail_wrong_passwords").head("wrong passwords");
         /// Copies that lie in a mailbox
         delivered: u64 = stats.delivered => counter("mail_delivered").head("delivered");
         /// Recipients whose message another switch took
@@ -245,6 +251,10 @@ described! {
         unstored: u64 = stats.unstored => counter("mail_unstored");
         /// Stored envelopes that couldn't be read
         unreadable: u64 = stats.unreadable => counter("mail_unreadable");
+        /// Messages that wait for longer than their precedence may
+        overdue: u64 = stats.overdue => gauge("mail_overdue").head("overdue");
+        /// The least precedence that goes to other switches (0: all)
+        minimize: u64 = stats.minimize => gauge("mail_minimize");
         /// Deferred messages that are here
         deferred_here: u64 = stats.waiting[0] => gauge("mail_deferred_here");
         /// Routine messages that are here

@@ -3,10 +3,13 @@
 //! It is a crate of its own because simulation and gateways, which never meet, both need it, and
 //! because of its library in C, which no other crate should have.
 
+pub mod password;
+
 use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 use strait_core::work::{Work, WorkError};
+use zstd::bulk::Compressor;
 use zstd::stream::read::Decoder;
 
 /// Of Zstandard: its own default, where more time gains little.
@@ -23,13 +26,23 @@ pub fn perform(work: &Work) -> Result<Vec<u8>, WorkError> {
     let broken = |_| WorkError::Broken;
     match work {
         Work::Digest(octets) => Ok(Sha256::digest(octets).to_vec()),
-        Work::Compress(octets) => zstd::bulk::compress(octets, LEVEL).map_err(broken),
+        Work::Compress { octets, behind } => Compressor::with_dictionary(LEVEL, behind)
+            .and_then(|mut it| it.compress(octets))
+            .map_err(broken),
+        Work::Verify { hash, password } => match password::verify(hash, &password.0) {
+            true => Ok(Vec::new()),
+            false => Err(WorkError::Broken),
+        },
         // A driver with folders does this itself.
         Work::Deliver { .. } => Ok(Vec::new()),
         // Nothing at all is no frame, either.
         Work::Decompress { octets, .. } if octets.is_empty() => Err(WorkError::Broken),
-        Work::Decompress { octets, octets_max } => {
-            let found = decompress(octets, u64::from(*octets_max)).map_err(broken)?;
+        Work::Decompress {
+            octets,
+            octets_max,
+            behind,
+        } => {
+            let found = decompress(octets, u64::from(*octets_max), behind).map_err(broken)?;
             let fits = found.len() as u64 <= u64::from(*octets_max);
             fits.then_some(found).ok_or(WorkError::TooLong)
         }
@@ -37,8 +50,8 @@ pub fn perform(work: &Work) -> Result<Vec<u8>, WorkError> {
 }
 
 /// At most one octet more than `most` of what is in frames.
-fn decompress(frames: &[u8], most: u64) -> io::Result<Vec<u8>> {
-    let mut decoder = Decoder::with_buffer(frames)?;
+fn decompress(frames: &[u8], most: u64, behind: &[u8]) -> io::Result<Vec<u8>> {
+    let mut decoder = Decoder::with_dictionary(frames, behind)?;
     decoder.window_log_max(WINDOW_LOG_MAX)?;
     let mut found = Vec::new();
     decoder.take(most + 1).read_to_end(&mut found)?;
@@ -53,15 +66,36 @@ mod tests {
         perform(&Work::Decompress {
             octets: octets.to_vec(),
             octets_max,
+            behind: Vec::new(),
         })
+    }
+
+    fn pack(octets: &[u8], behind: &[u8]) -> Vec<u8> {
+        let (octets, behind) = (octets.to_vec(), behind.to_vec());
+        perform(&Work::Compress { octets, behind }).unwrap()
     }
 
     #[test]
     fn frames_behind_each_other_are_one() {
-        let [one, two] = [&b"one"[..], b"two"].map(|it| perform(&Work::Compress(it.into())));
-        let both = [one.unwrap(), two.unwrap()].concat();
+        let both = [pack(b"one", b""), pack(b"two", b"")].concat();
         assert_eq!(unpack(&both, 6), Ok(b"onetwo".to_vec()));
         assert_eq!(unpack(&both, 5), Err(WorkError::TooLong));
+    }
+
+    #[test]
+    fn what_both_have_already_costs_little() {
+        let behind: Vec<u8> = (0..2000_u32).flat_map(u32::to_be_bytes).collect();
+        let octets = behind[2000..6000].to_vec();
+        let frame = pack(&octets, &behind);
+        assert!(frame.len() < 30, "{}", frame.len());
+        let unpack = |behind| Work::Decompress {
+            octets: frame.clone(),
+            octets_max: 4000,
+            behind,
+        };
+        assert_eq!(perform(&unpack(behind)), Ok(octets.clone()));
+        // Behind something else it is something else: whoever asks knows what it was.
+        assert_ne!(perform(&unpack(vec![1; 8000])), Ok(octets));
     }
 
     /// A frame's header names its window: one of 16 MiB is refused before anything is in it.

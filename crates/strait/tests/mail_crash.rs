@@ -1,5 +1,5 @@
-//! A message switch that is killed at any instant: what it answered for is in a mailbox or in its
-//! queue. `STRAIT_MAIL_KILLS` is how often; needs root.
+//! A message switch over real sockets and files: killed at any instant, what it answered for is in
+//! a mailbox or in its queue (`STRAIT_MAIL_KILLS` is how often); with TLS and passwords. As root.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::collections::BTreeSet;
@@ -42,20 +42,29 @@ fn node_file(folder: &Path) -> String {
     )
 }
 
-/// A switch that is ready.
-fn start(namespace: &Namespace, folder: &Path) -> Running {
+fn within(namespace: &Namespace, program: &str) -> Command {
     let mut command = Command::new("nsenter");
     let path = format!(
         "/proc/{}/fd/{}",
         std::process::id(),
         namespace.as_fd().as_raw_fd()
     );
-    command.arg(format!("--net={path}")).arg(STRAIT).arg("run");
-    command.arg(folder.join("a.toml")).stderr(Stdio::piped());
+    command.arg(format!("--net={path}")).arg(program);
+    command
+}
+
+/// A switch that is ready.
+fn start(namespace: &Namespace, folder: &Path) -> Running {
+    start_by(namespace, &folder.join("a.toml"))
+}
+
+fn start_by(namespace: &Namespace, file: &Path) -> Running {
+    let mut command = within(namespace, STRAIT);
+    command.arg("run").arg(file).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let running = Running(child);
-    let up = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("a: up")));
+    let up = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(": up")));
     assert!(up.is_some(), "the switch doesn't come up");
     // What it says later needs a reader.
     thread::spawn(move || lines.for_each(drop));
@@ -193,4 +202,116 @@ fn what_was_answered_for_survives_kills_at_any_instant() {
         "a message lies there twice"
     );
     assert!(ledger.len() as u64 > kills, "too few messages for a test");
+}
+
+/// What `strait mail password` makes of a password.
+fn kept(password: &str) -> String {
+    let mut command = Command::new(STRAIT);
+    let command = command.args(["mail", "password"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writeln!(child.stdin.take().unwrap(), "{password}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Python's smtplib as the mail program: what it is refused, and what it may.
+const PROGRAM: &str = r#"
+import smtplib, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[1])
+context.check_hostname = False
+def refused(what, code):
+    try:
+        what()
+    except smtplib.SMTPResponseException as it:
+        assert it.smtp_code == code, it
+    except smtplib.SMTPNotSupportedError:
+        assert code is None
+    else:
+        raise SystemExit(f"not refused with {code}")
+def send(switch, to="ops@a.example"):
+    return switch.sendmail("ops@a.example", [to], "Subject: 1\r\n\r\nx\r\n", ["MT-PRIORITY=4"])
+clear = smtplib.SMTP("127.0.0.1", 2525)
+refused(lambda: send(clear), 530)
+refused(lambda: clear.login("ops", "secret"), None)
+clear.starttls(context=context)
+refused(lambda: send(clear), 530)
+refused(lambda: clear.login("ops", "wrong"), 535)
+clear.login("ops", "secret")
+send(clear)
+once = smtplib.SMTP_SSL("127.0.0.1", 4650, context=context)
+once.user, once.password = "ops", "secret"
+once.ehlo()
+once.auth("LOGIN", once.auth_login)
+send(once)
+send(once, "ops@c.example")
+"#;
+
+/// Mail programs log in behind TLS, and a route with TLS leads to a switch with the right name.
+#[test]
+fn mail_programs_log_in_and_routes_have_tls() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("mail_crash: skipped, this needs root");
+        return;
+    }
+    let namespace = Namespace::create("mailtls").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let vectors = format!("{}/../../vectors/tls", env!("CARGO_MANIFEST_DIR"));
+    let profiles = format!(
+        "[tls.own]\ncertificate = \"{vectors}/server.pem\"\nkey = \"{vectors}/server.key\"\n\
+         [tls.outside]\ntrust = \"{vectors}/authority.pem\"\n"
+    );
+    let user = format!(
+        "[[mail.user]]\nname = \"ops\"\npassword = \"{}\"\nmost = \"immediate\"\n",
+        kept("secret")
+    );
+    let near = node_file(folder).replace(
+        "[mail]\n",
+        "[mail]\ntls = \"own\"\nlisten_tls = [\"127.0.0.1:4650\"]\n",
+    );
+    let route = |domain: &str, host: &str| {
+        format!(
+            "[[mail.route]]\ndomains = [\"{domain}\"]\nto = \"127.0.0.1\"\nport = 2526\n\
+             tls = \"outside\"\nhost = \"{host}\"\n"
+        )
+    };
+    let routes = route("c.example", "b.example");
+    fs::write(folder.join("a.toml"), near + &user + &routes + &profiles).unwrap();
+    let far = node_file(folder)
+        .replace(
+            "name = \"a\"\n[host]\n",
+            "name = \"c\"\n[host]\ninterface = \"strait9\"\n",
+        )
+        .replace("10.9.0.1/30", "10.8.0.1/30")
+        .replace("/a.", "/c.")
+        .replace(":700", ":701")
+        .replace("2525", "2526")
+        .replace("a.example", "c.example")
+        .replace("[mail]\n", "[mail]\ntls = \"own\"\n");
+    fs::write(folder.join("c.toml"), far + &profiles).unwrap();
+    let _far = start_by(&namespace, &folder.join("c.toml"));
+    let _near = start(&namespace, folder);
+    let mut program = within(&namespace, "python3");
+    program.args(["-c", PROGRAM, &format!("{vectors}/authority.pem")]);
+    let output = program.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let file = |mailbox: &str| {
+        let files = fs::read_dir(folder.join("mail").join(mailbox).join("new"));
+        let texts = files.into_iter().flatten().flatten();
+        texts
+            .map(|it| fs::read_to_string(it.path()).unwrap())
+            .collect::<Vec<_>>()
+    };
+    let begun = Instant::now();
+    while file("ops@a.example").len() < 2 || file("ops@c.example").is_empty() {
+        let late = begun.elapsed() > Duration::from_secs(10);
+        assert!(!late, "what was taken doesn't come");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(file("ops@a.example")[0].contains("PRIORITY 2;"), "capped");
 }

@@ -7,6 +7,10 @@ pub struct MailStats {
     pub accepted: u64,
     /// Octets of their texts.
     pub octets_in: u64,
+    /// Octets of texts given to other switches.
+    pub octets_out: u64,
+    /// What went of them: between switches of ours they are packed.
+    pub octets_out_packed: u64,
     /// Octets of them that were there already when a message that broke off went on.
     pub resumed_octets: u64,
     /// Messages that came again, and aren't there twice.
@@ -15,6 +19,8 @@ pub struct MailStats {
     pub refused: u64,
     /// Clients that may not come.
     pub strangers: u64,
+    /// Wrong names or passwords.
+    pub wrong_passwords: u64,
     /// Copies that lie in a mailbox.
     pub delivered: u64,
     /// Recipients whose message another switch took.
@@ -37,6 +43,10 @@ pub struct MailStats {
     pub unstored: u64,
     /// Stored envelopes that couldn't be read.
     pub unreadable: u64,
+    /// Messages that have been here for longer than their precedence may be.
+    pub overdue: u64,
+    /// The least precedence that goes to other switches; 0 if all do.
+    pub minimize: u64,
     /// Messages that are here, by precedence, the least first.
     pub waiting: [u64; 6],
 }

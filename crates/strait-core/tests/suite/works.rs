@@ -29,12 +29,21 @@ fn done<W: World>(puppet: &Puppet, world: &mut W, works: Vec<Work>) -> Vec<Done>
 }
 
 fn frame<W: World>(puppet: &Puppet, world: &mut W, octets: &[u8]) -> Vec<u8> {
-    let done = done(puppet, world, vec![Work::Compress(octets.to_vec())]);
+    let done = done(puppet, world, vec![pack(octets.to_vec())]);
     done.into_iter().next().unwrap().unwrap()
 }
 
+const fn pack(octets: Vec<u8>) -> Work {
+    let behind = Vec::new();
+    Work::Compress { octets, behind }
+}
+
 const fn unpack(octets: Vec<u8>, octets_max: u32) -> Work {
-    Work::Decompress { octets, octets_max }
+    Work::Decompress {
+        octets,
+        octets_max,
+        behind: Vec::new(),
+    }
 }
 
 pub fn what_is_compressed_comes_back<W: World>() {
@@ -68,12 +77,7 @@ pub fn digests_are_those_of_the_standard<W: World>() {
 pub fn work_is_answered_in_order<W: World>() {
     let (puppet, mut world) = Puppet::stage::<W>();
     // The first takes longest.
-    let pair = |n: usize| {
-        [
-            Work::Compress(pattern(1000 * (20 - n))),
-            Work::Digest(vec![1]),
-        ]
-    };
+    let pair = |n: usize| [pack(pattern(1000 * (20 - n))), Work::Digest(vec![1])];
     puppet.works((0..20).flat_map(pair).collect());
     until(&mut world, "answers", |_| answers(&puppet).len() == 40);
     let order: Vec<u64> = answers(&puppet)
@@ -118,7 +122,7 @@ pub fn octets_that_are_no_frames_are_told<W: World>() {
 pub fn too_much_work_is_refused<W: World>() {
     let (puppet, mut world) = Puppet::stage::<W>();
     // All at once, the first so long that none is done meanwhile.
-    let heavy = Work::Compress(pattern(2_000_000));
+    let heavy = pack(pattern(2_000_000));
     let mut works = vec![Work::Digest(vec![1]); WAITING_MAX + 10];
     works[0] = heavy.clone();
     let found = done(&puppet, &mut world, works);
@@ -132,7 +136,7 @@ pub fn too_much_work_is_refused<W: World>() {
 
 pub fn a_kill_forgets_what_was_asked_for<W: World>() {
     let (puppet, mut world) = Puppet::stage::<W>();
-    puppet.works(vec![Work::Compress(pattern(5_000_000))]);
+    puppet.works(vec![pack(pattern(5_000_000))]);
     world.run(Duration::from_millis(3));
     world.kill();
     let before = answers(&puppet).len();

@@ -71,7 +71,7 @@ impl MailCaller {
                     }
                     endpoint.close();
                 }
-                Heard::Resume(..) | Heard::Again(_) | Heard::Lost(_) => {
+                Heard::Resume(..) | Heard::Again(_) | Heard::Lost(_) | Heard::Secure => {
                     self.log.count("refused");
                     endpoint.close();
                 }

@@ -159,7 +159,8 @@ fn answerer(mut content: Content, orders: Orders) -> Answerer {
 }
 
 const ASK: &str = "error: ask `status text`, `status json`, `status names`, `status mail`, \
-                   `status past` or `status stream SECONDS`, or `mail hold ID` or `mail release ID`\n";
+                   `status past` or `status stream SECONDS`, or `mail hold ID`, `mail release ID` or \
+                   `mail minimize NUMBER`\n";
 
 /// What is wanted of a message.
 fn mail_order(request: &[u8]) -> Option<MailOrder> {
@@ -169,14 +170,16 @@ fn mail_order(request: &[u8]) -> Option<MailOrder> {
     match word {
         "hold" => Some(MailOrder::Hold(id)),
         "release" => Some(MailOrder::Release(id)),
+        "minimize" => Some(MailOrder::Minimize(id)),
         _ => None,
     }
 }
 
 /// Passes an order on, if it is about a message that is here.
 fn give_order(order: MailOrder, view: &View<'_>, orders: &Orders) -> String {
-    let (MailOrder::Hold(id) | MailOrder::Release(id)) = order;
-    if !(view.mail)().iter().any(|it| it.id == id) {
+    if let MailOrder::Hold(id) | MailOrder::Release(id) = order
+        && !(view.mail)().iter().any(|it| it.id == id)
+    {
         return format!("error: there is no message {id} here: `strait mail queue` has all\n");
     }
     orders.borrow_mut().push_back(order);
@@ -262,6 +265,7 @@ pub fn order(path: &Path, order: MailOrder, patience: Duration) -> Result<(), Er
     let (word, id) = match order {
         MailOrder::Hold(id) => ("hold", id),
         MailOrder::Release(id) => ("release", id),
+        MailOrder::Minimize(least) => ("minimize", least),
     };
     let stream = ask(path, &format!("mail {word} {id}\n"), patience)?;
     let mut answer = String::new();

@@ -8,16 +8,20 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::node::{Listen, Side, SocketOp, StoreError, StoreOp, StreamEvent, StreamOp};
+use strait_core::tls::TlsRole;
+use strait_core::work::{Secret, Work};
 use strait_core::{Duration, Instant};
 
 use super::asks::{Asks, Change, Pending};
 use super::queue::{Queue, text_key};
-use super::{ListenSettings, Settings};
+use super::{ListenSettings, Settings, UserSettings};
 use crate::command::{MailFrom, RcptTo, domain_of};
 use crate::date::date;
 use crate::header::{self, HEADER_OCTETS_MAX, Header};
 use crate::message::{Message, Recipient};
-use crate::session::{Event, Rules, Session};
+use crate::pack::FOLDED_OCTETS_MAX;
+use crate::precedence::Precedence;
+use crate::session::{Event, Rules, Session, TOO_LONG_FOR_IT};
 
 /// Clients at a time, at each listener.
 const STREAMS_MAX: u32 = 64;
@@ -63,6 +67,9 @@ struct Guest {
     session: Session,
     listener: usize,
     address: IpAddr,
+    tls: Begin,
+    /// Who it has said it is, as a place among the users.
+    user: Option<usize>,
     arrival: Option<Arrival>,
     /// Replies that it hasn't room for.
     out: Vec<u8>,
@@ -75,6 +82,16 @@ struct Guest {
     closed: bool,
     ended: bool,
     until: Instant,
+}
+
+/// Whether TLS is to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    Never,
+    /// As soon as all has been said that goes before.
+    Asked,
+    /// It has begun: nothing is said.
+    Begun,
 }
 
 /// All clients.
@@ -118,6 +135,10 @@ impl Arrivals {
                 guest.until = now + patience(queue, guest.listener);
                 guest.with_rules(queue, |session, rules| session.take(octets, rules));
             }
+            StreamEvent::Secured { .. } => {
+                guest.tls = Begin::Never;
+                guest.session.secured();
+            }
             StreamEvent::Writable(octets) => guest.writable += u64::from(octets),
             StreamEvent::Fin => guest.ended = true,
             StreamEvent::Reset(_) => {
@@ -141,6 +162,10 @@ impl Arrivals {
         let Some(at) = queue.settings.listeners.get(listener) else {
             return;
         };
+        let tls = match &at.tls {
+            Some(tls) if tls.at_once => Begin::Asked,
+            _ => Begin::Never,
+        };
         let welcome = at.clients.iter().any(|it| it.contains(address));
         if at.lane && welcome {
             // Its last connection may have died without a word.
@@ -155,6 +180,8 @@ impl Arrivals {
         let guest = Guest {
             session,
             listener,
+            tls,
+            user: None,
             address,
             arrival: None,
             out: Vec::new(),
@@ -199,6 +226,39 @@ impl Arrivals {
             arrival.failed = Some(error);
         }
         self.tend(now, n, queue, asks);
+    }
+
+    /// A client is this user, or isn't who it says.
+    pub(super) fn hear_verified(
+        &mut self,
+        now: Instant,
+        n: u64,
+        user: Option<usize>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        if let Some(guest) = self.guests.get_mut(&n) {
+            queue.stats.wrong_passwords += u64::from(user.is_none());
+            guest.user = user;
+            let right = user.is_some();
+            guest.with_rules(queue, |session, rules| session.verified(right, rules));
+            self.tend(now, n, queue, asks);
+        }
+    }
+
+    /// A packed piece of a client's message is what it was, folded.
+    pub(super) fn hear_unpacked(
+        &mut self,
+        now: Instant,
+        n: u64,
+        folded: Option<&[u8]>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        if let Some(guest) = self.guests.get_mut(&n) {
+            guest.with_rules(queue, |session, rules| session.unpacked(folded, rules));
+            self.tend(now, n, queue, asks);
+        }
     }
 
     /// A whole message is stored, or isn't: now it is answered for.
@@ -255,6 +315,9 @@ impl Arrivals {
             }
             guest.session.close("421 4.4.2 you have gone");
         }
+        if guest.is_at_once(queue) {
+            return guest.begin_tls(n, queue, asks);
+        }
         guest.out.extend(guest.session.take_replies());
         let room = usize::try_from(guest.writable).unwrap_or(usize::MAX);
         let octets = room.min(guest.out.len());
@@ -262,6 +325,9 @@ impl Arrivals {
             guest.writable -= octets as u64;
             let replies = guest.out.drain(..octets).collect();
             asks.stream(Side::Client, n, StreamOp::Send(replies));
+        }
+        if guest.tls == Begin::Asked && guest.out.is_empty() {
+            return guest.begin_tls(n, queue, asks);
         }
         let looked_at = guest.session.unread() == 0;
         let room = guest.out.len() < REPLIES_OCTETS_MAX && guest.storing < PIECES_MAX;
@@ -351,26 +417,68 @@ fn refuses(queue: &Queue, address: &str) -> Option<&'static str> {
 
 /// The value that a message goes on with, and whether somebody said it (RFC 6710 section 4.1, RFC
 /// 6758 section 4).
-fn determine(listener: &ListenSettings, parameter: Option<i8>, header: &Header) -> (i8, bool) {
+fn determine(
+    listener: &ListenSettings,
+    user: Option<&UserSettings>,
+    parameter: Option<i8>,
+    header: &Header,
+) -> (i8, bool) {
     let said = parameter.or(header.tunnelled);
     let guessed = header.mmhs.or(header.common).unwrap_or(listener.default);
     let wire = said.unwrap_or_else(|| guessed.wire());
-    let most = if listener.trusts {
-        i8::MAX
-    } else {
-        listener.default.wire().max(0)
+    let most = match user {
+        Some(user) => user.most.wire(),
+        None if listener.trusts => i8::MAX,
+        None => listener.default.wire().max(0),
     };
     (wire.min(most), said.is_some())
 }
 
+/// Has a password looked at. That of nobody takes as long.
+fn verify(n: u64, name: &str, password: Secret, queue: &Queue, asks: &mut Asks) {
+    let users = &queue.settings.users;
+    let user = users.iter().position(|it| it.name == name);
+    let Some(kept) = user.or(Some(0)).and_then(|it| users.get(it)) else {
+        return;
+    };
+    let hash = kept.hash.clone();
+    let work = Work::Verify { hash, password };
+    asks.work(work, Pending::Verified { client: n, user });
+}
+
 impl Guest {
+    /// Whether nothing is said before TLS.
+    fn is_at_once(&self, queue: &Queue) -> bool {
+        let listener = queue.settings.listeners.get(self.listener);
+        let tls = listener.and_then(|it| it.tls.as_ref());
+        self.tls == Begin::Begun || self.tls == Begin::Asked && tls.is_some_and(|it| it.at_once)
+    }
+
+    fn begin_tls(&mut self, n: u64, queue: &Queue, asks: &mut Asks) {
+        let listener = queue.settings.listeners.get(self.listener);
+        let tls = listener.and_then(|it| it.tls.as_ref());
+        if let Some(tls) = tls.filter(|_| self.tls == Begin::Asked) {
+            self.tls = Begin::Begun;
+            let profile = tls.profile.clone();
+            let role = TlsRole::Server;
+            asks.stream(Side::Client, n, StreamOp::StartTls { profile, role });
+        }
+    }
+
     /// Has its session do something by the rules of now.
     fn with_rules(&mut self, queue: &Queue, what: impl FnOnce(&mut Session, &Rules<'_>)) {
         let listener = queue.settings.listeners.get(self.listener);
         let began = |id| queue.repeats.began(id);
         let rules = Rules {
             began: listener.filter(|it| it.lane).map(|_| &began as _),
+            sizes: match listener {
+                Some(listener) if !listener.lane => queue.settings.lanes.map(|it| it.octets_max),
+                _ => [u64::MAX; 6],
+            },
+            tls: listener.is_some_and(|it| it.tls.is_some()),
+            users: listener.is_some_and(|it| it.users),
             name: &queue.settings.name,
+            dictionary: &queue.settings.dictionary,
             octets_max: queue.settings.octets_max + listener.map_or(0, ListenSettings::traces),
             full: queue.is_full(),
             refuses: &|address| refuses(queue, address),
@@ -398,8 +506,19 @@ impl Guest {
                     self.storing += 1;
                 }
             }
+            Event::Packed(octets, behind) => {
+                let octets_max = FOLDED_OCTETS_MAX as u32;
+                let work = Work::Decompress {
+                    octets,
+                    octets_max,
+                    behind,
+                };
+                asks.work(work, Pending::Unpacked { client: n });
+            }
             Event::End { right } => self.end(now, n, right, queue, asks),
             Event::Abort => self.drop_arrival(asks),
+            Event::Secure => self.tls = Begin::Asked,
+            Event::Login(name, password) => verify(n, &name, password, queue, asks),
             Event::Close => self.closing = true,
         }
     }
@@ -475,8 +594,17 @@ impl Guest {
         let Some(listener) = queue.settings.listeners.get(self.listener) else {
             return;
         };
-        let (wire, said) = determine(listener, arrival.mail.priority, &header);
+        let user = self.user.and_then(|it| queue.settings.users.get(it));
+        let (wire, said) = determine(listener, user, arrival.mail.priority, &header);
         let asked = arrival.mail.priority.or(header.tunnelled).unwrap_or(0);
+        let lane = queue.settings.lanes[Precedence::of_wire(wire).index()];
+        if arrival.octets > lane.octets_max && !listener.lane {
+            queue.stats.refused += 1;
+            forget(arrival.id, asks);
+            return self.with_rules(queue, |session, rules| {
+                session.answer(TOO_LONG_FOR_IT, rules)
+            });
+        }
         let id = arrival.id;
         let reply = if asked == wire {
             format!("250 2.6.0 {id} stored")
@@ -506,8 +634,7 @@ impl Guest {
 
     /// The field that tells where a message came from, with its priority (RFC 6710 section 4.2).
     fn trace(&self, now: Instant, id: u64, wire: i8, queue: &Queue) -> String {
-        let (name, extended) = self.session.greeted();
-        let protocol = if extended { "ESMTP" } else { "SMTP" };
+        let (name, protocol) = (self.session.greeted(), self.session.protocol());
         let own = &queue.settings.name;
         let date = date(queue.now_s(now));
         let address = match self.address {

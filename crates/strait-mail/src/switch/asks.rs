@@ -28,6 +28,12 @@ pub(super) enum Pending {
     Envelope(u64),
     /// A lane's connection that sends a message.
     Text(Reading),
+    /// The same, for a piece in fewer octets.
+    Packed(Reading),
+    /// A client that says it is this user.
+    Verified { client: u64, user: Option<usize> },
+    /// A client, for a piece as it was.
+    Unpacked { client: u64 },
     /// A mailbox.
     Copy,
 }

@@ -9,14 +9,16 @@ use core::net::SocketAddr;
 
 use strait_core::mail::MailState;
 use strait_core::node::{Held, Side, StoreError, StreamEvent, StreamOp};
+use strait_core::tls::TlsRole;
+use strait_core::work::Work;
 use strait_core::{Duration, Instant};
 
 use super::asks::{Asks, Pending};
-use super::below::Below;
 use super::queue::{Outcome, Queue, Way, text_key};
 use super::{Link, Settings};
-use crate::client::{Client, Event, Letter, Reply, Verdict};
+use crate::client::{Client, Event, Letter, Offers, Reply, Verdict};
 use crate::command::Body;
+use crate::pack::{self, Before, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
 use crate::report::Action;
 
@@ -25,14 +27,21 @@ pub(super) type LaneId = (usize, Precedence);
 
 /// Octets of replies that may come: some hundred of them.
 const INBOUND_OCTETS: u32 = 16 * 1024;
-/// Line time of what may lie below this switch while the round trip isn't known, and the least
-/// octets of it: a segment of TCP, and one behind it.
+/// Line time of what may lie below this switch, and the least octets of it: some segments of TCP.
 const HELD: Duration = Duration::from_secs(2);
-const HELD_OCTETS_MIN: u32 = 4096;
-/// Line time of a piece of a message, and its least and most octets. A higher message waits for no
-/// more than the rest of one.
-const PIECE: Duration = Duration::from_secs(2);
+const HELD_OCTETS_MIN: u32 = 5600;
+/// What a connection is given at a time, if there is as much: two packets, as it makes packets of
+/// what it gets, and short ones cost a slow line more headers.
+const GIVEN_OCTETS_MIN: usize = 2800;
+/// Line time of a piece of a message, and its least and most octets. Each costs a command, an
+/// answer, and its acknowledgement.
+const PIECE: Duration = Duration::from_secs(8);
 const PIECE_OCTETS: core::ops::RangeInclusive<u64> = 1024..=65_536;
+/// A piece has so many times as many octets as go on the line, at most: what the next ones get
+/// shorter by isn't known.
+const REACH_MAX: u64 = 4;
+/// Pieces that aren't tried, behind ones that got no shorter.
+const RESTS_MAX: u32 = 32;
 /// How long a hop may take for a reply (RFC 5321 section 4.5.3.2.6 has ten minutes for the last),
 /// and for a connection that lower lanes wait for.
 const REPLY: Duration = Duration::from_secs(600);
@@ -71,6 +80,42 @@ struct Sending {
     reading: bool,
     /// It rests for a higher one.
     paused: bool,
+    packer: Packer,
+}
+
+/// A message's pieces in fewer octets.
+#[derive(Debug, Default)]
+struct Packer {
+    before: Before,
+    /// The piece that is being packed.
+    piece: Option<Piece>,
+    /// Octets of pieces that got shorter, and of what went of them.
+    packed: (u64, u64),
+    /// So many pieces go as they are, behind such that got no shorter; and how many the next time.
+    rests: u32,
+    rest: u32,
+}
+
+#[derive(Debug)]
+struct Piece {
+    octets: Vec<u8>,
+    folded: Vec<u8>,
+    last: bool,
+}
+
+impl Packer {
+    /// How many octets are read for a piece of so many on the line.
+    fn reach(&self, octets: u64) -> u64 {
+        let (text, line) = self.packed;
+        let more = octets.saturating_mul(text) / line.max(1);
+        more.clamp(octets, octets.saturating_mul(REACH_MAX))
+    }
+
+    /// A piece got no shorter.
+    fn give_up(&mut self) {
+        self.rest = (self.rest * 2).clamp(1, RESTS_MAX);
+        self.rests = self.rest;
+    }
 }
 
 /// A connection.
@@ -80,11 +125,48 @@ struct Line {
     client: Client,
     ready: bool,
     open: bool,
-    below: Below,
+    /// Octets that it can take, and those if the other side has all that it was given.
+    writable: u64,
+    room: u64,
     sending: Option<Sending>,
     since: Instant,
     /// When something happened last.
     stirred: Instant,
+}
+
+impl Sending {
+    /// Whether its next piece is tried in fewer octets.
+    const fn packs(&self, offers: Offers) -> bool {
+        offers.packed && !self.tunnel && self.packer.rests == 0
+    }
+
+    /// Has a piece packed.
+    fn pack(&mut self, octets: Vec<u8>, last: bool, dictionary: &[u8]) -> Work {
+        self.reading = true;
+        let folded = pack::fold(&octets);
+        let work = Work::Compress {
+            octets: folded.clone(),
+            behind: self.packer.before.behind(dictionary),
+        };
+        self.packer.piece = Some(Piece {
+            octets,
+            folded,
+            last,
+        });
+        work
+    }
+}
+
+/// A piece up to the last line that ends in it, unless that is in its first half: lines of base64
+/// are whole so.
+fn whole_lines(octets: &[u8]) -> &[u8] {
+    let end = octets.iter().rposition(|it| *it == b'\n');
+    let end = end.map_or(octets.len(), |it| it + 1);
+    if end * 2 > octets.len() {
+        &octets[..end]
+    } else {
+        octets
+    }
 }
 
 impl Line {
@@ -224,7 +306,11 @@ impl Lanes {
                 asks.stream(Side::Node, stream, credit);
                 self.hear_replies(now, id, queue, asks);
             }
-            StreamEvent::Writable(octets) => line.below.free(now, octets),
+            StreamEvent::Secured { .. } => line.client.secured(),
+            StreamEvent::Writable(octets) => {
+                line.writable += u64::from(octets);
+                line.room = line.room.max(line.writable);
+            }
             StreamEvent::Fin => self.lose(now, id, "the connection was ended", queue, Some(asks)),
             StreamEvent::Reset(error) => {
                 let why = format!("the connection failed (error {error})");
@@ -271,6 +357,17 @@ impl Lanes {
                     line.ready = true;
                     lane.failures = 0;
                     queue.stats.connections += 1;
+                }
+                Event::Secure => {
+                    let route = queue.settings.routes.get(id.0);
+                    if let Some((profile, name)) = route.and_then(|it| it.tls.clone()) {
+                        let role = TlsRole::Client { name };
+                        asks.stream(
+                            Side::Node,
+                            line.stream,
+                            StreamOp::StartTls { profile, role },
+                        );
+                    }
                 }
                 Event::Done(of, verdicts) => {
                     ends(of, line);
@@ -325,6 +422,12 @@ impl Lanes {
             return self.lose(now, id, "its text can't be read", queue, Some(asks));
         }
         let mut piece = core::mem::take(&mut sending.prefix);
+        let packs = sending.packs(line.client.offers());
+        let octets = if packs {
+            whole_lines(&octets[..octets.len().min(PIECE_OCTETS_MAX - piece.len())])
+        } else {
+            octets
+        };
         if sending.tunnel {
             piece.extend(message.without_tunnels(sending.offset, octets));
         } else {
@@ -332,8 +435,56 @@ impl Lanes {
         }
         sending.offset += octets.len() as u64;
         let last = sending.offset >= message.octets;
+        if packs {
+            let offset = sending.offset;
+            let work = sending.pack(piece, last, &queue.settings.dictionary);
+            return asks.work(work, Pending::Packed(Reading { offset, ..reading }));
+        }
+        sending.packer.rests = sending.packer.rests.saturating_sub(1);
+        queue.stats.octets_out += piece.len() as u64;
+        queue.stats.octets_out_packed += piece.len() as u64;
         line.client.piece(&piece, last);
         if last {
+            line.sending = None;
+        }
+    }
+
+    /// A piece was packed, if that could be done.
+    pub(super) fn hear_packed(
+        &mut self,
+        reading: Reading,
+        frame: Option<&[u8]>,
+        queue: &mut Queue,
+    ) {
+        let line = self.lanes.get_mut(&reading.lane);
+        let line = line.and_then(|it| it.line.as_mut());
+        let Some(line) = line.filter(|it| it.stream == reading.stream) else {
+            return;
+        };
+        let right = |it: &&mut Sending| (it.id, it.offset) == (reading.id, reading.offset);
+        let Some(sending) = line.sending.as_mut().filter(right) else {
+            return;
+        };
+        let Some(piece) = sending.packer.piece.take() else {
+            return;
+        };
+        sending.reading = false;
+        let octets = piece.octets.len() as u64;
+        queue.stats.octets_out += octets;
+        if let Some(sent) = frame.and_then(|it| pack::sent(it, piece.octets.len())) {
+            queue.stats.octets_out_packed += sent.len() as u64;
+            let packer = &mut sending.packer;
+            packer.before.take(&piece.folded);
+            packer.packed.0 += octets;
+            packer.packed.1 += sent.len() as u64;
+            packer.rest = 0;
+            line.client.packed(sent, piece.last);
+        } else {
+            queue.stats.octets_out_packed += octets;
+            sending.packer.give_up();
+            line.client.piece(&piece.octets, piece.last);
+        }
+        if piece.last {
             line.sending = None;
         }
     }
@@ -348,7 +499,9 @@ impl Lanes {
             let (mut higher, mut opening) = (false, false);
             for precedence in Precedence::ALL.into_iter().rev() {
                 let id = (hop, precedence);
-                self.give_up_silent(now, id, link, queue, asks);
+                if !higher {
+                    self.give_up_silent(now, id, link, queue, asks);
+                }
                 if !opening {
                     self.connect(now, id, link, queue, asks);
                 }
@@ -356,7 +509,9 @@ impl Lanes {
                     self.begin(now, id, queue, asks);
                 }
                 self.go_on(id, link, higher, queue, asks);
-                self.drain(now, id, link, asks);
+                if !higher {
+                    self.drain(id, asks);
+                }
                 let works = self.has_work(now, id, queue);
                 higher |= works;
                 opening |= works && !self.is_ready(id);
@@ -369,14 +524,16 @@ impl Lanes {
         line.is_some_and(|it| it.ready)
     }
 
-    /// Whether lower lanes wait for this one: it has something to send, and a connection, or soon.
+    /// Whether lower lanes wait for this one: it has something to send, and a connection, or soon;
+    /// or the other side hasn't got all of it, which a shorter message would overtake.
     fn has_work(&self, now: Instant, id: LaneId, queue: &Queue) -> bool {
         let Some(line) = self.lanes.get(&id).and_then(|it| it.line.as_ref()) else {
             return false;
         };
         let waits = queue.first(Way::Hop(id.0), id.1).is_some();
         let soon = line.ready || now.since(line.since) < CONNECT;
-        line.sending.is_some() || line.client.outgoing() > 0 && line.ready || (waits && soon)
+        let below = line.client.outgoing() > 0 || line.writable < line.room;
+        line.sending.is_some() || below && line.ready || (waits && soon)
     }
 
     fn give_up_silent(
@@ -437,10 +594,14 @@ impl Lanes {
         self.streams.insert(stream, id);
         lane.line = Some(Line {
             stream,
-            client: Client::new(&queue.settings.name),
+            client: match route.tls {
+                None => Client::new(&queue.settings.name),
+                Some(_) => Client::with_tls(&queue.settings.name),
+            },
             ready: false,
             open: false,
-            below: Below::default(),
+            writable: 0,
+            room: 0,
             sending: None,
             since: now,
             stirred: now,
@@ -503,6 +664,7 @@ impl Lanes {
             tunnel,
             reading: false,
             paused: false,
+            packer: Packer::default(),
         });
     }
 
@@ -527,6 +689,11 @@ impl Lanes {
         let time = PIECE.max(link.turn);
         let held = Held::by_time(link.bit_s, time, 0).outbound;
         let octets = u64::from(held).clamp(*PIECE_OCTETS.start(), *PIECE_OCTETS.end());
+        let octets = if sending.packs(line.client.offers()) {
+            sending.packer.reach(octets)
+        } else {
+            octets
+        };
         let reading = Reading {
             lane: id,
             stream: line.stream,
@@ -541,14 +708,22 @@ impl Lanes {
         );
     }
 
-    fn drain(&mut self, now: Instant, id: LaneId, link: Link, asks: &mut Asks) {
+    /// Gives a connection what it can take.
+    fn drain(&mut self, id: LaneId, asks: &mut Asks) {
         let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
         let Some(line) = line.filter(|it| it.open) else {
             return;
         };
-        let octets = line.client.send(line.below.room(link, HELD_OCTETS_MIN));
+        let room = usize::try_from(line.writable).unwrap_or(usize::MAX);
+        let outgoing = line.client.outgoing();
+        // What is being read goes with it.
+        let more = line.sending.as_ref().is_some_and(|it| it.reading);
+        if room < outgoing.min(GIVEN_OCTETS_MIN) || more && outgoing < GIVEN_OCTETS_MIN {
+            return;
+        }
+        let octets = line.client.send(room);
         if !octets.is_empty() {
-            line.below.give(now, link, octets.len());
+            line.writable -= octets.len() as u64;
             asks.stream(Side::Node, line.stream, StreamOp::Send(octets));
         }
     }

@@ -2,7 +2,6 @@
 
 mod arrivals;
 mod asks;
-mod below;
 mod lanes;
 mod mailboxes;
 mod queue;
@@ -44,6 +43,10 @@ pub struct Settings {
     pub octets_max: u64,
     /// Messages at a time.
     pub messages_max: usize,
+    /// Who may bring mail where that is asked.
+    pub users: Vec<UserSettings>,
+    /// What texts have in common: other switches of ours have the same.
+    pub dictionary: Vec<u8>,
 }
 
 /// Where mail comes in.
@@ -61,6 +64,30 @@ pub struct ListenSettings {
     pub trusts: bool,
     /// Another switch comes here, with one connection at a time.
     pub lane: bool,
+    /// Clients may have TLS, or have to.
+    pub tls: Option<Tls>,
+    /// They have to say who they are.
+    pub users: bool,
+}
+
+/// TLS of a listener.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The profile.
+    pub profile: String,
+    /// From the start, rather than when a client asks for it.
+    pub at_once: bool,
+}
+
+/// Somebody who may bring mail.
+#[derive(Clone, Debug)]
+pub struct UserSettings {
+    /// The name.
+    pub name: String,
+    /// What is kept of the password.
+    pub hash: String,
+    /// The highest precedence.
+    pub most: Precedence,
 }
 
 impl ListenSettings {
@@ -80,6 +107,8 @@ pub struct RouteSettings {
     pub to: IpAddr,
     /// Its port, if all precedences go to one.
     pub port: Option<u16>,
+    /// A profile of TLS, without which nothing goes there, and the name in its certificate.
+    pub tls: Option<(String, String)>,
 }
 
 /// How a precedence goes to next hops.
@@ -91,6 +120,41 @@ pub struct LaneSettings {
     pub dscp: u8,
     /// Its connection stays open.
     pub permanent: bool,
+    /// When its messages are given up.
+    pub expiry: Duration,
+    /// When one that is still here is an alarm.
+    pub alarm: Option<Duration>,
+    /// Octets of a message that clients bring.
+    pub octets_max: u64,
+    /// When its messages go.
+    pub hours: Option<Hours>,
+}
+
+/// Some of each day, in seconds of it (UTC); over midnight if it ends before it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hours {
+    /// When they begin.
+    pub from: u64,
+    /// When they end.
+    pub to: u64,
+}
+
+impl Hours {
+    const DAY: u64 = 86_400;
+
+    const fn contains(self, unix_s: u64) -> bool {
+        let since = (unix_s % Self::DAY + Self::DAY - self.from) % Self::DAY;
+        since < (self.to + Self::DAY - self.from) % Self::DAY
+    }
+
+    /// When they begin or end next.
+    fn next(self, unix_s: u64) -> u64 {
+        let left = |of: u64| match (of + Self::DAY - unix_s % Self::DAY) % Self::DAY {
+            0 => Self::DAY,
+            left => left,
+        };
+        unix_s + left(self.from).min(left(self.to))
+    }
 }
 
 /// The way to a next hop, as it is now.
@@ -190,14 +254,25 @@ impl Switch {
             Input::Loaded { ticket, result } => match asks.answered(ticket) {
                 Some(Pending::Envelope(id)) => queue.hear_envelope(now, id, result, asks),
                 Some(Pending::Text(it)) => lanes.hear_text(now, it, result, queue, asks),
+                Some(Pending::Verified { client, user }) => {
+                    let user = user.filter(|_| result.is_ok());
+                    arrivals.hear_verified(now, client, user, queue, asks);
+                }
                 Some(Pending::Copy) => mailboxes.hear_text(now, result, queue, asks),
                 _ => {}
             },
-            Input::Worked { ticket, result } => {
-                if let Some(Pending::Copy) = asks.answered(ticket) {
-                    mailboxes.hear_delivered(now, result.is_ok(), queue, asks);
+            Input::Worked { ticket, result } => match asks.answered(ticket) {
+                Some(Pending::Packed(it)) => lanes.hear_packed(it, result.ok(), queue),
+                Some(Pending::Unpacked { client }) => {
+                    arrivals.hear_unpacked(now, client, result.ok(), queue, asks);
                 }
-            }
+                Some(Pending::Verified { client, user }) => {
+                    let user = user.filter(|_| result.is_ok());
+                    arrivals.hear_verified(now, client, user, queue, asks);
+                }
+                Some(Pending::Copy) => mailboxes.hear_delivered(now, result.is_ok(), queue, asks),
+                _ => {}
+            },
             _ => {}
         }
     }

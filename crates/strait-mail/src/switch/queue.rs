@@ -27,6 +27,7 @@ const ENVELOPE_OCTETS_MAX: u64 = 256 * 1024;
 /// What storage has of a message.
 const ENVELOPES: &[u8] = b"mail/envelope/";
 const TEXTS: &[u8] = b"mail/text/";
+const MINIMIZE: &[u8] = b"mail/minimize/";
 
 /// A way for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +77,14 @@ pub(super) struct Queue {
     expires: BTreeMap<u64, Instant>,
     next: u64,
     tokens: Chance,
+    /// The least precedence that goes to other switches.
+    minimize: Precedence,
+    /// When it looked last.
+    looked: Instant,
+    /// When a message has been here for too long, the same by message, and which have.
+    alarms: BTreeSet<(Instant, u64)>,
+    alarmed: BTreeMap<u64, Instant>,
+    overdue: BTreeSet<u64>,
     /// A moment and the calendar's seconds then.
     calendar: Option<(Instant, u64)>,
     /// Envelopes that are to be read yet, and how many are being read.
@@ -114,6 +123,11 @@ impl Queue {
             expires: BTreeMap::new(),
             next: 1,
             tokens: Chance::new(seed, "mail.tokens"),
+            minimize: Precedence::Deferred,
+            looked: Instant::ZERO,
+            alarms: BTreeSet::new(),
+            alarmed: BTreeMap::new(),
+            overdue: BTreeSet::new(),
             calendar: None,
             unread: VecDeque::new(),
             loads: 0,
@@ -132,6 +146,43 @@ impl Queue {
         self.next = of(ENVELOPES).chain(of(TEXTS)).max().map_or(1, |id| id + 1);
         self.unread = envelopes.into_iter().collect();
         self.repeats = Repeats::restore(stored);
+        let minimize = stored.iter().find_map(|(key, _)| number(key, MINIMIZE));
+        self.set_minimize(minimize.unwrap_or(0));
+    }
+
+    fn set_minimize(&mut self, least: u64) {
+        let index = usize::try_from(least).unwrap_or(usize::MAX);
+        self.minimize = Precedence::ALL[index.min(Precedence::ALL.len() - 1)];
+        self.stats.minimize = self.minimize.index() as u64;
+    }
+
+    /// An operator's order, kept over restarts.
+    fn minimize(&mut self, least: u64, asks: &mut Asks) {
+        let before = key(MINIMIZE, self.stats.minimize);
+        self.set_minimize(least);
+        let now = key(MINIMIZE, self.stats.minimize);
+        let batch = alloc::vec![StoreOp::Delete(before), StoreOp::Put(now, b"1".to_vec())];
+        asks.store(batch, Pending::Change(Change::default()));
+    }
+
+    /// Why a precedence doesn't go to other switches now.
+    pub(super) fn closed(&self, precedence: Precedence) -> Option<MailState> {
+        if precedence < self.minimize {
+            return Some(MailState::Minimized);
+        }
+        let hours = self.settings.lanes[precedence.index()].hours?;
+        let (at, unix_s) = self.calendar?;
+        let open = hours.contains(unix_s + self.looked.since(at).as_secs());
+        (!open).then_some(MailState::Closed)
+    }
+
+    /// When some precedence's hours begin or end next.
+    fn next_hours(&self) -> Option<Instant> {
+        let (at, unix_s) = self.calendar?;
+        let now_s = unix_s + self.looked.since(at).as_secs();
+        let all = self.settings.lanes.iter().filter_map(|it| it.hours);
+        let next_s = all.map(|it| it.next(now_s)).min()?;
+        Some(at + Duration::from_secs(next_s - unix_s))
     }
 
     /// A number for a new message.
@@ -182,10 +233,24 @@ impl Queue {
 
     fn plan_expiry(&mut self, now: Instant, id: u64) {
         if let Some(message) = self.messages.get(&id) {
-            let whole = message.precedence().expiry();
-            let left = whole.saturating_sub(self.age(now, message));
-            self.expire_at(id, Some(now + left));
+            let lane = self.settings.lanes[message.precedence().index()];
+            let age = self.age(now, message);
+            self.expire_at(id, Some(now + lane.expiry.saturating_sub(age)));
+            if let Some(most) = lane.alarm {
+                self.forget_alarm(id);
+                let at = now + most.saturating_sub(age);
+                self.alarms.insert((at, id));
+                self.alarmed.insert(id, at);
+            }
         }
+    }
+
+    fn forget_alarm(&mut self, id: u64) {
+        if let Some(at) = self.alarmed.remove(&id) {
+            self.alarms.remove(&(at, id));
+        }
+        self.overdue.remove(&id);
+        self.stats.overdue = self.overdue.len() as u64;
     }
 
     fn expire_at(&mut self, id: u64, at: Option<Instant>) {
@@ -259,7 +324,9 @@ impl Queue {
 
     /// The first message of a precedence that can go by a way.
     pub(super) fn first(&self, way: Way, precedence: Precedence) -> Option<u64> {
-        self.ready.get(&(way, precedence))?.first().copied()
+        let goes = way == Way::Mailbox || self.closed(precedence).is_none();
+        let ready = self.ready.get(&(way, precedence)).filter(|_| goes)?;
+        ready.first().copied()
     }
 
     /// The first of the highest precedence.
@@ -492,6 +559,7 @@ impl Queue {
             self.stats.waiting[message.precedence().index()] -= 1;
         }
         self.expire_at(id, None);
+        self.forget_alarm(id);
         for way in self.ways(id) {
             self.jobs.remove(&(way, id));
         }
@@ -524,6 +592,7 @@ impl Queue {
 
     /// Reads on, and looks what has waited long enough, or too long.
     pub(super) fn settle(&mut self, now: Instant, asks: &mut Asks) {
+        self.looked = now;
         while self.loads < LOADS_MAX
             && let Some(id) = self.unread.pop_front()
         {
@@ -534,6 +603,11 @@ impl Queue {
         while let Some((_, way, id)) = self.later.first().copied().filter(|it| it.0 <= now) {
             self.later.pop_first();
             self.be_ready(way, id);
+        }
+        while let Some((_, id)) = self.alarms.first().copied().filter(|it| it.0 <= now) {
+            self.alarms.pop_first();
+            self.overdue.insert(id);
+            self.stats.overdue = self.overdue.len() as u64;
         }
         while let Some((_, id)) = self.expiries.first().copied().filter(|it| it.0 <= now) {
             self.expire_at(id, None);
@@ -595,6 +669,7 @@ impl Queue {
     /// An operator's order.
     pub(super) fn obey(&mut self, now: Instant, order: MailOrder, asks: &mut Asks) {
         let (id, hold) = match order {
+            MailOrder::Minimize(least) => return self.minimize(least, asks),
             MailOrder::Hold(id) => (id, true),
             MailOrder::Release(id) => (id, false),
         };
@@ -625,7 +700,9 @@ impl Queue {
     pub(super) fn wake(&self) -> Option<Instant> {
         let later = self.later.first().map(|it| it.0);
         let expiry = self.expiries.first().map(|it| it.0);
-        later.into_iter().chain(expiry).min()
+        let alarm = self.alarms.first().map(|it| it.0);
+        let all = later.into_iter().chain(expiry).chain(alarm);
+        all.chain(self.next_hours()).min()
     }
 
     /// For an operator's eyes: the most urgent first, held ones last.
@@ -710,7 +787,10 @@ impl Queue {
             _ if job.later.is_some() => MailState::Later,
             Way::Mailbox => MailState::Delivering,
             Way::Hop(_) if job.busy => MailState::Sending,
-            Way::Hop(hop) => lanes.state(hop, own, self),
+            Way::Hop(hop) => {
+                let closed = self.closed(own);
+                closed.unwrap_or_else(|| lanes.state(hop, own, self))
+            }
         }
     }
 

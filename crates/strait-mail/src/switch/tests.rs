@@ -6,9 +6,12 @@ use alloc::string::ToString;
 use alloc::vec;
 
 use strait_core::node::{SocketId, SocketOp, StoreOp, StreamEvent, StreamId, StreamOp, Ticket};
-use strait_core::work::Work;
+use strait_core::work::{Work, WorkError};
 
 use super::*;
+
+mod orders;
+mod packed;
 
 const OWNER: Owner = Owner(1);
 const LINK: Link = Link {
@@ -23,6 +26,10 @@ fn lanes() -> [LaneSettings; 6] {
         port: 5000 + at as u16,
         dscp: 8 * at as u8,
         permanent: at > 1,
+        expiry: Precedence::ALL[at].expiry(),
+        alarm: (at > 3).then_some(Duration::from_secs(300)),
+        octets_max: if at > 3 { 200_000 } else { 1_000_000 },
+        hours: None,
     })
 }
 
@@ -41,6 +48,8 @@ fn settings(at: usize) -> Settings {
         clients: vec![Prefix::new([127, 0, 0, 0].into(), 8).unwrap()],
         trusts: true,
         lane: false,
+        tls: None,
+        users: false,
     };
     let lane = |(lane, default): (LaneSettings, Precedence)| ListenSettings {
         address: SocketAddr::new(own_ip(at), lane.port),
@@ -49,6 +58,8 @@ fn settings(at: usize) -> Settings {
         clients: vec![others],
         trusts: true,
         lane: true,
+        tls: None,
+        users: false,
     };
     let inbound = lanes().into_iter().zip(Precedence::ALL).map(lane);
     Settings {
@@ -60,10 +71,13 @@ fn settings(at: usize) -> Settings {
             domains: vec![names[1 - at].into()],
             to: own_ip(1 - at),
             port: None,
+            tls: None,
         }],
         lanes: lanes(),
         octets_max: 1_000_000,
         messages_max: 1000,
+        users: Vec::new(),
+        dictionary: b"Received: from by with ESMTP id PRIORITY".to_vec(),
     }
 }
 
@@ -80,6 +94,23 @@ struct Site {
     delivered: Vec<(String, String, String)>,
 }
 
+/// Work, done as a driver does it; a password is right if it is what is kept of it.
+fn done(work: &Work) -> Result<Vec<u8>, WorkError> {
+    let done = match work {
+        Work::Compress { octets, behind } => zstd::bulk::Compressor::with_dictionary(3, behind)
+            .and_then(|mut it| it.compress(octets)),
+        Work::Decompress {
+            octets,
+            octets_max,
+            behind,
+        } => zstd::bulk::Decompressor::with_dictionary(behind)
+            .and_then(|mut it| it.decompress(octets, *octets_max as usize)),
+        Work::Verify { hash, password } if hash.as_bytes() == password.0 => Ok(Vec::new()),
+        _ => return Err(WorkError::Broken),
+    };
+    done.map_err(|_| WorkError::Broken)
+}
+
 struct World {
     now: Instant,
     sites: Vec<Site>,
@@ -89,6 +120,10 @@ struct World {
     left: usize,
     /// The far end hears of no end of a stream.
     deaf: bool,
+    /// The profiles by which TLS began.
+    secured: Vec<String>,
+    /// What was packed is something else when it is unpacked.
+    spoils: bool,
     /// Octets that crossed, by the lane's port, in order.
     crossed: Vec<(u16, usize)>,
     ports: BTreeMap<(usize, u64), u16>,
@@ -111,6 +146,8 @@ impl World {
             up: true,
             left: usize::MAX,
             deaf: false,
+            spoils: false,
+            secured: Vec::new(),
             next: 0,
             crossed: Vec::new(),
             ports: BTreeMap::new(),
@@ -210,6 +247,17 @@ impl World {
                     .switch
                     .hear(now, &Input::Worked { ticket, result });
             }
+            Effect::Work { ticket, work } => {
+                let done = done(&work);
+                let spoilt = self.spoils && matches!(work, Work::Decompress { .. });
+                let result = match &done {
+                    Ok(_) if spoilt => Err(WorkError::Broken),
+                    done => done.as_deref().map_err(|error| *error),
+                };
+                self.sites[at]
+                    .switch
+                    .hear(now, &Input::Worked { ticket, result });
+            }
             Effect::Socket {
                 op: SocketOp::Listen(_),
                 ..
@@ -239,6 +287,14 @@ impl World {
     fn stream(&mut self, at: usize, from: (Side, u64), op: StreamOp) {
         if let StreamOp::Connect { dst, .. } = op {
             return self.connect(at, from, dst);
+        }
+        if let StreamOp::StartTls { profile, .. } = op {
+            self.secured.push(profile);
+            let secured = StreamEvent::Secured {
+                peer: None,
+                version: strait_core::tls::TlsVersion::V1_3,
+            };
+            return self.hear(at, from.0, from.1, secured);
         }
         if from.1 >= PROGRAM {
             if let StreamOp::Send(octets) = op {
@@ -649,11 +705,22 @@ fn who_says_no_more_has_its_answer() {
     assert_eq!(world.sites[1].delivered.len(), 1);
 }
 
+/// Lines of letters that nothing tells.
+fn noise(lines: usize) -> String {
+    let mut seed = 1_u64;
+    let mut letter = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b'0' + (seed >> 33) as u8 % 78)
+    };
+    let mut line = || (0..75).map(|_| letter()).collect::<String>() + "\r\n";
+    (0..lines).map(|_| line()).collect()
+}
+
 /// A message of a hundred pieces, whose link goes after so many octets of all that is said: it goes
 /// on where it was, and lies in its mailbox once.
 #[test]
 fn a_message_goes_on_behind_what_has_come() {
-    let text = format!("Subject: x\r\n\r\n{}", "0123456789abcde\r\n".repeat(6000));
+    let text = format!("Subject: x\r\n\r\n{}", noise(1300));
     for cut in 0..60_usize {
         let mut world = World::new();
         world.deaf = cut % 2 == 0;
@@ -676,7 +743,10 @@ fn a_message_goes_on_behind_what_has_come() {
         let end = text.replace("\r\n", "\n");
         assert!(delivered.ends_with(&format!("{end}\n")), "cut {cut}");
         let all: usize = world.crossed.iter().map(|it| it.1).sum();
-        assert!(all < text.len() + 6000, "cut {cut}: {all} octets crossed");
+        assert!(
+            all < text.len() * 9 / 10 + 6000,
+            "cut {cut}: {all} octets crossed"
+        );
         let stats = world.sites[1].switch.stats();
         assert_eq!(stats.accepted, 1, "cut {cut}");
         if broke && before > 10_000 && stats.repeats == 0 {

@@ -7,9 +7,13 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use strait_core::units::Octets;
+use strait_core::Duration;
+use strait_core::units::{Octets, Time};
+use strait_link::payload::Dictionary;
 use strait_mail::command::{domain_of, is_address, is_domain};
-use strait_mail::{LaneSettings, ListenSettings, Precedence, RouteSettings, Settings};
+use strait_mail::{
+    Hours, LaneSettings, ListenSettings, Precedence, RouteSettings, Settings, Tls, UserSettings,
+};
 use strait_qos::Dscp;
 
 use crate::Prefix;
@@ -30,6 +34,15 @@ pub struct MailConfig {
     /// Where mail programs bring mail, such as `127.0.0.1:2525`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<SocketAddr>,
+    /// The same where TLS begins at once, such as `10.1.0.1:465`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listen_tls: Vec<SocketAddr>,
+    /// A table `[tls.NAME]`: what programs have TLS by (STARTTLS at `listen`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
+    /// Who may bring mail; with any, programs log in, and only behind TLS.
+    #[serde(default, rename = "user", skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<MailUserConfig>,
     /// Which programs may; those of this host if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Prefix>,
@@ -63,6 +76,19 @@ pub struct MailConfig {
     pub lanes: Vec<MailLaneConfig>,
 }
 
+/// Somebody who may bring mail.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct MailUserConfig {
+    /// The name.
+    pub name: String,
+    /// What `strait mail password` makes of the password.
+    pub password: String,
+    /// The highest precedence that it may ask for.
+    #[serde(default = "MailConfig::default_most")]
+    pub most: Precedence,
+}
+
 /// Where mail goes.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -74,6 +100,12 @@ pub struct MailRouteConfig {
     /// Its only port, where it is no switch with lanes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// A table `[tls.NAME]` with whom to trust: nothing goes there without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
+    /// The name in the next hop's certificate; its address if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// How a precedence goes.
@@ -91,6 +123,52 @@ pub struct MailLaneConfig {
     /// Whether its connections stay open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permanent: Option<bool>,
+    /// When its messages are given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<Time>,
+    /// When one that is still here is an alarm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<Time>,
+    /// The longest message that programs bring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub octets_max: Option<Octets>,
+    /// When its messages go to other switches (UTC), such as `"22:00-04:30"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hours: Option<MailHours>,
+}
+
+/// Some of each day, as it is written.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(try_from = "String", into = "String")]
+pub struct MailHours(Hours);
+
+impl TryFrom<String> for MailHours {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let time = |text: &str| {
+            let (hours, minutes) = text.split_once(':')?;
+            let number = |text: &str, below: u64| {
+                let digits = text.len() == 2 && text.bytes().all(|it| it.is_ascii_digit());
+                text.parse().ok().filter(|it: &u64| digits && *it < below)
+            };
+            Some(number(hours, 24)? * 3600 + number(minutes, 60)? * 60)
+        };
+        let both = text.split_once('-');
+        let both = both.and_then(|(from, to)| Some((time(from)?, time(to)?)));
+        let both = both.filter(|(from, to)| from != to);
+        let (from, to) = both.ok_or_else(|| {
+            format!("`{text}` isn't some of each day: write such as \"22:00-04:30\", in UTC")
+        })?;
+        Ok(Self(Hours { from, to }))
+    }
+}
+
+impl From<MailHours> for String {
+    fn from(MailHours(hours): MailHours) -> Self {
+        let time = |it: u64| format!("{:02}:{:02}", it / 3600, it / 60 % 60);
+        format!("{}-{}", time(hours.from), time(hours.to))
+    }
 }
 
 impl MailConfig {
@@ -101,6 +179,10 @@ impl MailConfig {
 
     const fn default_octets_max() -> Octets {
         Octets(10_000_000)
+    }
+
+    const fn default_most() -> Precedence {
+        Precedence::Priority
     }
 
     const fn default_messages_max() -> usize {
@@ -118,16 +200,29 @@ impl MailConfig {
             (5003, Dscp::cs(3), true),
             (5004, Dscp::cs(4), true),
         ];
-        let mut lanes = usual.map(|(port, dscp, permanent)| LaneSettings {
-            port,
-            dscp: dscp.number(),
-            permanent,
+        let minutes = |it: u64| Some(Duration::from_secs(60 * it));
+        let alarms = [None, None, None, minutes(30), minutes(5), minutes(5)];
+        let mut lanes = core::array::from_fn(|at| {
+            let (port, dscp, permanent): (_, Dscp, _) = usual[at];
+            LaneSettings {
+                port,
+                dscp: dscp.number(),
+                permanent,
+                expiry: Precedence::ALL[at].expiry(),
+                alarm: alarms[at],
+                octets_max: u64::MAX,
+                hours: None,
+            }
         });
         for lane in &self.lanes {
             let own = &mut lanes[lane.precedence.index()];
             own.port = lane.port.unwrap_or(own.port);
             own.dscp = lane.dscp.map_or(own.dscp, Dscp::number);
             own.permanent = lane.permanent.unwrap_or(own.permanent);
+            own.expiry = lane.expiry.map_or(own.expiry, |it| it.0);
+            own.alarm = lane.alarm.map_or(own.alarm, |it| Some(it.0));
+            own.octets_max = lane.octets_max.map_or(own.octets_max, |it| it.0);
+            own.hours = lane.hours.map(|it| it.0);
         }
         lanes
     }
@@ -144,8 +239,12 @@ impl MailConfig {
         } else {
             self.clients.clone()
         };
-        let submission = self.listen.iter().map(|address| ListenSettings {
+        let at_once = self.listen_tls.iter().map(|it| (it, true));
+        let submission = self.listen.iter().map(|it| (it, false)).chain(at_once);
+        let submission = submission.map(|(address, at_once)| ListenSettings {
             address: *address,
+            tls: self.tls.clone().map(|profile| Tls { profile, at_once }),
+            users: !self.users.is_empty(),
             dscp: 0,
             default: self.default,
             clients: clients.clone(),
@@ -168,6 +267,8 @@ impl MailConfig {
                 clients: partners.clone(),
                 trusts: true,
                 lane: true,
+                tls: None,
+                users: false,
             })
         });
         Settings {
@@ -179,6 +280,8 @@ impl MailConfig {
             lanes,
             octets_max: self.octets_max.0,
             messages_max: self.messages_max,
+            users: self.users.iter().map(MailUserConfig::settings).collect(),
+            dictionary: Dictionary::built_in().octets().to_vec(),
         }
     }
 
@@ -204,12 +307,15 @@ impl MailConfig {
             self.mailboxes.len(),
             self.routes.len(),
             self.lanes.len(),
+            self.listen_tls.len(),
+            self.users.len(),
         ];
         if each.iter().any(|it| *it > Self::EACH_MAX) {
             let message = format!("has more than {} of something", Self::EACH_MAX);
             return Err(invalid("[mail]", message));
         }
-        if self.listen.is_empty() && self.inbound.is_empty() {
+        self.validate_tls(node)?;
+        if self.listen.is_empty() && self.listen_tls.is_empty() && self.inbound.is_empty() {
             let message = "needs `listen` for mail programs, or `inbound` for other switches";
             return Err(invalid("[mail]", message));
         }
@@ -229,6 +335,7 @@ impl MailConfig {
         if self
             .listen
             .iter()
+            .chain(&self.listen_tls)
             .any(|it| it.port() == 0 || nobody(it.ip()))
         {
             let message = "takes an address of one host, and a port: such as \"127.0.0.1:2525\"";
@@ -259,6 +366,43 @@ impl MailConfig {
         Ok(())
     }
 
+    fn validate_tls(&self, node: &NodeConfig) -> Result<(), InvalidConfig> {
+        let shows = |name: &String| {
+            node.tls
+                .get(name)
+                .is_some_and(|it| it.certificate.is_some())
+        };
+        if self.tls.as_ref().is_some_and(|it| !shows(it)) {
+            let message = "must be the name of a table [tls.NAME] with a certificate";
+            return Err(invalid("[mail] tls", message));
+        }
+        if self.tls.is_none() && !(self.listen_tls.is_empty() && self.users.is_empty()) {
+            let message = "is needed by `listen_tls`, and by passwords of [[mail.user]]: write tls = \"NAME\"";
+            return Err(invalid("[mail] tls", message));
+        }
+        let mut names = BTreeSet::new();
+        for user in &self.users {
+            if user.name.is_empty() || !names.insert(&user.name) {
+                return Err(invalid("[[mail.user]] name", "is empty, or there twice"));
+            }
+            if user.password.split('$').count() != 4 {
+                let message =
+                    "takes what `strait mail password` makes of it, not the password itself";
+                return Err(invalid(
+                    format!("[[mail.user]] {} password", user.name),
+                    message,
+                ));
+            }
+        }
+        let trusts = |name: &String| node.tls.get(name).is_some_and(|it| it.trust.is_some());
+        let mut routes = self.routes.iter();
+        if let Some(route) = routes.find(|it| it.tls.as_ref().is_some_and(|it| !trusts(it))) {
+            let message = "must be the name of a table [tls.NAME] with `trust`";
+            return Err(invalid(format!("[[mail.route]] {} tls", route.to), message));
+        }
+        Ok(())
+    }
+
     fn validate_mailboxes(&self) -> Result<(), InvalidConfig> {
         if !self.mailboxes.is_empty() && self.maildir.is_none() {
             let message = "needs `maildir`, the folder where their mail lies";
@@ -276,12 +420,26 @@ impl MailConfig {
     }
 }
 
+impl MailUserConfig {
+    fn settings(&self) -> UserSettings {
+        UserSettings {
+            name: self.name.clone(),
+            hash: self.password.clone(),
+            most: self.most,
+        }
+    }
+}
+
 impl MailRouteConfig {
     fn settings(&self) -> RouteSettings {
         RouteSettings {
             domains: self.domains.clone(),
             to: self.to,
             port: self.port,
+            tls: self.tls.clone().map(|profile| {
+                let host = self.host.clone();
+                (profile, host.unwrap_or_else(|| format!("{}", self.to)))
+            }),
         }
     }
 
@@ -321,12 +479,23 @@ mod tests {
         let mail = "listen = [\"127.0.0.1:2525\"]\ninbound = [\"10.9.0.1\"]\n\
                     [[mail.route]]\ndomains = [\"b.example\"]\nto = \"10.9.0.2\"\n\
                     [[mail.route]]\ndomains = [\".\"]\nto = \"10.1.0.25\"\nport = 25\n\
-                    [[mail.lane]]\nprecedence = \"priority\"\ndscp = \"CS1\"\npermanent = false";
+                    [[mail.lane]]\nprecedence = \"priority\"\ndscp = \"CS1\"\npermanent = false\n\
+                    octets_max = \"50 kB\"\nexpiry = \"1 h\"\nalarm = \"10 s\"\nhours = \"22:00-04:30\"";
         let config: NodeConfig = parse("test", &text(mail)).unwrap();
         let settings = config.mail.as_ref().unwrap().settings(&config);
         let marks = settings.lanes.map(|it| (it.port, it.dscp, it.permanent));
         assert_eq!(marks[4], (5003, 24, true));
         assert_eq!(marks[2], (5001, 8, false));
+        let own = settings.lanes[2];
+        assert_eq!(
+            (own.octets_max, own.expiry),
+            (50_000, Duration::from_secs(3600))
+        );
+        assert_eq!(own.alarm, Some(Duration::from_secs(10)));
+        let (from, to) = (22 * 3600, 4 * 3600 + 1800);
+        assert_eq!(own.hours, Some(Hours { from, to }));
+        let written: NodeConfig = parse("again", &toml::to_string(&config).unwrap()).unwrap();
+        assert_eq!(written, config);
         assert_eq!(settings.listeners.len(), 7);
         let flash = &settings.listeners[5];
         assert_eq!((flash.address.port(), flash.dscp), (5003, 24));
@@ -341,10 +510,20 @@ mod tests {
         assert!(submission.clients[1].contains("::1".parse().unwrap()));
     }
 
+    /// Switches with another dictionary don't understand each other: it has another version.
+    #[test]
+    fn a_version_of_packed_texts_has_its_dictionary() {
+        let dictionary = Dictionary::built_in().digest();
+        assert_eq!((strait_mail::pack::VERSION, dictionary), ("1", 0x63eff142));
+    }
+
     #[test]
     fn what_cannot_work_is_named_with_its_remedy() {
         let at = "listen = [\"127.0.0.1:2525\"]";
         let route = |rest: &str| format!("{at}\n[[mail.route]]\n{rest}");
+        let secured =
+            format!("{at}\ntls = \"x\"\n[tls.x]\ncertificate = \"c\"\nkey = \"k\"\n[mail]")
+                .replace("\n[mail]", "");
         for (wrong, word) in [
             (String::new(), "[mail]: needs `listen`"),
             ("listen = [\"0.0.0.0:25\"]".into(), "[mail] listen: takes"),
@@ -370,6 +549,27 @@ mod tests {
             (
                 format!("{at}\n[[mail.lane]]\nprecedence = \"urgent\""),
                 "urgent",
+            ),
+            (
+                format!("{at}\n[[mail.lane]]\nprecedence = \"flash\"\nhours = \"22:00-24:00\""),
+                "`22:00-24:00` isn't some of each day",
+            ),
+            (format!("{at}\ntls = \"x\""), "[mail] tls: must be"),
+            (
+                "listen_tls = [\"127.0.0.1:465\"]".into(),
+                "[mail] tls: is needed",
+            ),
+            (
+                format!("{at}\n[[mail.user]]\nname = \"a\"\npassword = \"secret\""),
+                "[mail] tls: is needed",
+            ),
+            (
+                format!("{secured}\n[[mail.user]]\nname = \"a\"\npassword = \"secret\""),
+                "not the password itself",
+            ),
+            (
+                route("domains = [\".\"]\nto = \"10.9.0.2\"\ntls = \"x\""),
+                "with `trust`",
             ),
         ] {
             let found = complaint_about(&text(&wrong)).unwrap_or_default();

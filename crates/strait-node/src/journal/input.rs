@@ -153,6 +153,7 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
             let (kind, id) = match order {
                 MailOrder::Hold(id) => (1, id),
                 MailOrder::Release(id) => (2, id),
+                MailOrder::Minimize(least) => (3, least),
             };
             put.octet(kind);
             put.number(*id);
@@ -478,6 +479,7 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
             0 => Input::Command(Command::Stop),
             1 => Input::Command(Command::Mail(MailOrder::Hold(take.number()?))),
             2 => Input::Command(Command::Mail(MailOrder::Release(take.number()?))),
+            3 => Input::Command(Command::Mail(MailOrder::Minimize(take.number()?))),
             _ => return None,
         },
         _ => return None,

@@ -110,6 +110,8 @@ causes! {
     Dns = "dns",
     /// Mail's next hop can't be reached.
     MailHop = "mail-hop",
+    /// An urgent message is here for too long.
+    MailLate = "mail-late",
     /// The proxy's partner can't be reached, or it refuses.
     Proxy = "proxy",
     /// Storage is full, or fails.

@@ -83,6 +83,19 @@ fn mail(span: &Span<'_>, findings: &mut Vec<Finding>) {
     let [broken, deferred] = [of(|it| it.broken), of(|it| it.deferred)];
     let went = of(|it| it.relayed) + of(|it| it.delivered);
     let here = waiting(mail);
+    if mail.overdue > 0 {
+        let text = format!(
+            "{} here for longer than an urgent message may be.",
+            count(mail.overdue as f64, "message")
+        );
+        let look = "`strait mail queue` says what they wait for and what was said last";
+        findings.push(Finding::new(
+            (Cause::MailLate, DENIED + 0.2),
+            "mail",
+            text,
+            look,
+        ));
+    }
     if here > 0 && went == 0.0 && broken + deferred >= 1.0 {
         let text = format!(
             "Mail's next hop can't be reached: {} here, {} broke or were refused in {}, nothing went.",

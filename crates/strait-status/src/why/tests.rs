@@ -308,6 +308,13 @@ fn services_and_the_host_are_heard() {
         });
     });
     assert_eq!(first(&mail), Some(Cause::MailHop));
+    let late = history(|it, _| {
+        it.mail = Some(Mail {
+            overdue: 1,
+            ..Mail::default()
+        });
+    });
+    assert_eq!(first(&late), Some(Cause::MailLate));
     let disk = history(|it, at| it.host.full = (at / 10.0) as u64);
     assert_eq!(first(&disk), Some(Cause::Storage));
     let clock = |step_s| {

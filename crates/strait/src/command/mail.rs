@@ -17,7 +17,7 @@ use crate::exit::BadInput;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait mail queue\n  strait mail queue /run/strait/a.sock --json\n  \
-                  strait mail trace 17\n  strait mail hold 17; strait mail release 17"
+                  strait mail trace 17\n  strait mail hold 17; strait mail release 17\n  strait mail minimize immediate"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -51,6 +51,15 @@ enum What {
         /// Its status socket.
         socket: Option<PathBuf>,
     },
+    /// Have only this precedence and higher ones go to other switches, until it is `off`.
+    Minimize {
+        /// `override`, `flash`, `immediate`, `priority`, `routine`, or `off`.
+        precedence: Least,
+        /// Its status socket.
+        socket: Option<PathBuf>,
+    },
+    /// Make of a password, read from stdin, what `[[mail.user]]` has of it.
+    Password,
     /// Let a message go that was held.
     Release {
         /// Its number.
@@ -58,6 +67,17 @@ enum What {
         /// Its status socket.
         socket: Option<PathBuf>,
     },
+}
+
+/// The least precedence that goes, by its number.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Least {
+    Off,
+    Routine,
+    Priority,
+    Immediate,
+    Flash,
+    Override,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -68,6 +88,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         What::Trace { id, socket, json } => trace(*id, socket.as_deref(), *json)?,
         What::Hold { id, socket } => order(MailOrder::Hold(*id), socket.as_deref())?,
+        What::Minimize { precedence, socket } => {
+            let least = *precedence as u64;
+            order(MailOrder::Minimize(least), socket.as_deref())?;
+        }
+        What::Password => password()?,
         What::Release { id, socket } => order(MailOrder::Release(*id), socket.as_deref())?,
     }
     Ok(ExitCode::SUCCESS)
@@ -128,6 +153,19 @@ fn trace(id: u64, socket: Option<&Path>, json: bool) -> anyhow::Result<()> {
             row.trace
         ));
     }
+    Ok(())
+}
+
+fn password() -> anyhow::Result<()> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(BadInput("there is no password on stdin: type it, and Enter".into()).into());
+    }
+    let hash = strait_live::password::hash(password.as_bytes());
+    let hash = hash.context("this host has no random numbers")?;
+    crate::output::print(&(hash + "\n"));
     Ok(())
 }
 

@@ -245,7 +245,8 @@ impl Dice<'_> {
             _ => Input::Command(match self.below(3) {
                 0 => Command::Stop,
                 1 => Command::Mail(MailOrder::Hold(self.word())),
-                _ => Command::Mail(MailOrder::Release(self.word())),
+                2 => Command::Mail(MailOrder::Release(self.word())),
+                _ => Command::Mail(MailOrder::Minimize(self.word())),
             }),
         }
     }
