@@ -502,7 +502,7 @@ impl Client {
             }
             Asked::Helo if reply.is_good() => self.be_ready(),
             Asked::Greeting | Asked::Helo | Asked::StartTls => {
-                self.events.push_back(Event::Lost(reply))
+                self.events.push_back(Event::Lost(reply));
             }
             Asked::Resume(id) => self.hear_resume(id, &reply),
             Asked::Mail(id) => self.hear_mail(id, &reply),

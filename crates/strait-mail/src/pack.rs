@@ -135,9 +135,9 @@ fn lines_of_base64(text: &[u8]) -> Option<(u8, usize, Vec<u8>)> {
 }
 
 fn is_base64(line: &[u8]) -> bool {
-    let letters = line.strip_suffix(b"==").or(line.strip_suffix(b"="));
+    let letters = line.strip_suffix(b"==").or_else(|| line.strip_suffix(b"="));
     let letter = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'/');
-    let fits = (1..=GROUPS_MAX).contains(&(line.len() / GROUP)) && line.len() % GROUP == 0;
+    let fits = (1..=GROUPS_MAX).contains(&(line.len() / GROUP)) && line.len().is_multiple_of(GROUP);
     fits && letters.unwrap_or(line).iter().all(letter)
 }
 
@@ -182,7 +182,7 @@ mod tests {
     use alloc::vec;
 
     fn attachment(octets: usize, groups: u8, end: &str) -> Vec<u8> {
-        let content: Vec<u8> = (0..octets).map(|at| (at * at >> 3) as u8).collect();
+        let content: Vec<u8> = (0..octets).map(|at| ((at * at) >> 3) as u8).collect();
         let mut text = b"Content-Transfer-Encoding: base64\r\n\r\n".to_vec();
         make_lines(&content, groups, &mut text);
         text.extend_from_slice(end.as_bytes());

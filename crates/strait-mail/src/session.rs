@@ -342,7 +342,7 @@ impl Session {
         self.events.push_back(Event::Secure);
     }
 
-    fn start_login(&mut self, by: Mechanism, initial: Option<String>, rules: &Rules<'_>) {
+    fn start_login(&mut self, by: Mechanism, initial: Option<&str>, rules: &Rules<'_>) {
         let refusal = match rules.users {
             false => Some("502 5.5.1 not implemented here"),
             _ if !self.secured => Some("538 5.7.11 STARTTLS first"),
@@ -353,7 +353,7 @@ impl Session {
             return self.reply(refusal);
         }
         let (step, asks) = login::begin(by);
-        match initial.as_deref() {
+        match initial {
             None => self.ask_login(step, asks),
             // An empty one (RFC 4954 section 4).
             Some("=") => self.hear_login(step, b""),
@@ -455,7 +455,9 @@ impl Session {
             Command::Bdat { octets, last, .. } => self.begin_chunk(octets, last, rules),
             Command::Resume(id) => self.tell_began(id, rules),
             Command::StartTls if !in_chunks => self.start_tls(rules),
-            Command::Auth(by, initial) if !in_chunks => self.start_login(by, initial, rules),
+            Command::Auth(by, initial) if !in_chunks => {
+                self.start_login(by, initial.as_deref(), rules);
+            }
             Command::Rset => {
                 self.abort();
                 self.reply("250 2.0.0 forgotten");

@@ -602,7 +602,7 @@ impl Guest {
             queue.stats.refused += 1;
             forget(arrival.id, asks);
             return self.with_rules(queue, |session, rules| {
-                session.answer(TOO_LONG_FOR_IT, rules)
+                session.answer(TOO_LONG_FOR_IT, rules);
             });
         }
         let id = arrival.id;
