@@ -2,7 +2,7 @@
 
 use strait_mail::client::{Event as Heard, Letter};
 use strait_mail::message::{Message, Recipient};
-use strait_mail::session::{Event, Rules};
+use strait_mail::session::{Began, Event, Rules};
 use strait_mail::{Client, Session, header};
 
 const OCTETS_MAX: u64 = 2000;
@@ -34,7 +34,11 @@ fn run(octets: &[u8], step: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
         name: "b.example",
         octets_max: OCTETS_MAX,
         full: false,
-        began: None,
+        began: Some(&|id| [Began::Nothing, Began::Whole][usize::from(id > 9)]),
+        sizes: [OCTETS_MAX; 6],
+        tls: false,
+        users: false,
+        dictionary: b"",
         refuses: &refuses,
     };
     let mut session = Session::new("b.example");
@@ -58,7 +62,10 @@ fn run(octets: &[u8], step: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
                     }
                     session.answer("250 2.6.0 stored", &rules);
                 }
+                // As if what was sent were folded, and nothing compressed.
+                Event::Packed(frame, _) => session.unpacked(frame.get(4..), &rules),
                 Event::Abort => current = None,
+                Event::Secure | Event::Login(..) => panic!("neither is offered"),
                 Event::Close => {}
             }
         }
@@ -80,6 +87,7 @@ fn replies(octets: &[u8], step: usize) {
                 }
                 Heard::Again(_) => done += 1,
                 Heard::Ready | Heard::Resume(..) => {}
+                Heard::Secure => panic!("it asked for none"),
                 Heard::Lost(_) => return,
             }
         }
@@ -109,7 +117,8 @@ fn replies(octets: &[u8], step: usize) {
 pub fn dialogue() -> Vec<u8> {
     let text = "\u{7}EHLO a\r\nMAIL FROM:<a@b> MT-PRIORITY=4 SIZE=9\r\nRCPT TO:<c@d>\r\nDATA\r\n\
                 MT-Priority: 4\r\n\r\n..a\r\n.\r\nMAIL FROM:<> BODY=8BITMIME\r\n\
-                RCPT TO:<x@d>\r\nRCPT TO:<c@d> NOTIFY=NEVER\r\nBDAT 4\r\nA:b\rBDAT 3 LAST\r\n\n\r\nQUIT\r\n";
+                RCPT TO:<x@d>\r\nRCPT TO:<c@d> NOTIFY=NEVER\r\nBDAT 4\r\nA:b\rBDAT 3 LAST\r\n\n\r\n\
+                XRESUME 3\r\nMAIL FROM:<>\r\nRCPT TO:<c@d>\r\nXBDAT 4 LAST\r\n\u{3}abcQUIT\r\n";
     text.into()
 }
 
