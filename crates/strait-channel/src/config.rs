@@ -388,6 +388,9 @@ pub struct Change {
     pub baud: Option<u64>,
     /// Frames: the new bit rate.
     pub rate: Option<BitRate>,
+    /// Simulated ports don't hear of it, as of a modem that isn't set to its port's rate.
+    #[serde(default)]
+    pub unheard: bool,
 }
 
 /// What the two ends of an emulated link are attached to.

@@ -14,6 +14,8 @@ struct Stretch {
     rate: LineRate,
     /// Bit times of the line before `at`.
     slots: u64,
+    /// Ports don't hear of its begin.
+    unheard: bool,
 }
 
 /// The rate over time, and outages as half-open spans.
@@ -32,6 +34,7 @@ impl Schedule {
                 at: Instant::ZERO,
                 rate: config.rate_of(way.baud, way.rate),
                 slots: 0,
+                unheard: false,
             },
             later: Vec::new(),
             outages: Vec::new(),
@@ -41,7 +44,13 @@ impl Schedule {
             let rate = config.rate_of(change.baud, change.rate);
             // The bit time that the change cuts short counts as a whole one.
             let slots = schedule.slot(at).saturating_add(1);
-            schedule.later.push(Stretch { at, rate, slots });
+            let unheard = change.unheard;
+            schedule.later.push(Stretch {
+                at,
+                rate,
+                slots,
+                unheard,
+            });
         }
         for outage in way.outage.iter().flatten() {
             let at = Instant::ZERO + outage.at.0;
@@ -79,9 +88,10 @@ impl Schedule {
             .is_some_and(|(begin, _)| *begin < end || *begin <= starts)
     }
 
-    /// The next begin or end of anything strictly after `now`.
+    /// The next begin or end of anything that ports hear of, strictly after `now`.
     pub(crate) fn next_change(&self, now: Instant) -> Option<Instant> {
-        let rates = self.later.iter().map(|stretch| stretch.at);
+        let rates = self.later.iter().filter(|stretch| !stretch.unheard);
+        let rates = rates.map(|stretch| stretch.at);
         let outages = self
             .outages
             .iter()

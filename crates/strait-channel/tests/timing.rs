@@ -170,6 +170,7 @@ fn a_rate_change_in_a_burst_keeps_what_is_under_way() {
             at: Time(Duration::from_millis(1500)),
             baud: None,
             rate: Some(BitRate(4000)),
+            unheard: false,
         }]);
     });
     let mut line = line(&config);
@@ -195,6 +196,7 @@ fn a_serial_line_changes_its_baud_between_octets() {
             at: Time(Duration::from_millis(500)),
             baud: Some(4800),
             rate: None,
+            unheard: true,
         }]);
     });
     let mut line = line(&config);
@@ -204,4 +206,5 @@ fn a_serial_line_changes_its_baud_between_octets() {
     }
     // 480 octets to the change, and 240 at half the rate.
     assert_eq!(now, Instant::from_secs(1));
+    assert_eq!(line.next_change(Instant::ZERO), None, "unheard");
 }

@@ -138,6 +138,7 @@ fn a_packet_that_nothing_interrupts_comes_on_top_of_the_age() {
         worst_wait(&policy, class, line).full
     };
     assert_eq!(full(576, true), s(0.5));
-    assert_eq!(full(576, false), s(0.98));
-    assert_eq!(full(1500, false), s(1.75));
+    // One that is leaving, and one below.
+    assert_eq!(full(576, false), s(0.5 + 2.0 * 0.48));
+    assert_eq!(full(1500, false), s(0.5 + 2.0 * 1.25));
 }

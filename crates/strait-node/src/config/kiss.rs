@@ -335,7 +335,7 @@ mod tests {
         for (keys, octets) in [
             ("", 256),
             ("frame = \"64 B\"", 128),
-            ("profile = \"plain\"", 1500),
+            ("profile = \"plain\"", 3000),
             ("profile = \"hbh\"", 3068),
         ] {
             let port = &node("1200 bit/s", keys).unwrap().ports[0];

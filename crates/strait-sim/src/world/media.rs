@@ -89,11 +89,6 @@ impl Flight {
 }
 
 impl Fabric {
-    fn is_serial(&self, medium: usize) -> bool {
-        let config = self.links.iter().find(|it| it.medium == medium);
-        config.is_some_and(|it| it.config.kind.framing().is_some())
-    }
-
     /// Puts a frame on a medium; takes its buffer if `last` says that nobody else needs it.
     pub(super) fn send(
         &mut self,
@@ -367,8 +362,6 @@ impl World {
             }
             Heard::Carrier(on) => Some(PortEvent::Carrier(on)),
             Heard::Drained => Some(PortEvent::Drained),
-            // A serial port has its own rate, whatever the modem behind it has.
-            Heard::Changed if self.fabric.is_serial(medium) => None,
             Heard::Changed => self.port_state(node, port).map(PortEvent::Changed),
             Heard::Neighbour(other, there) => {
                 let to = called(other);

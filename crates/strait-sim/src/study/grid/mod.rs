@@ -402,14 +402,15 @@ impl Judged {
         self.dominating().map(row).collect()
     }
 
-    /// The scenario files of a world that is dominated or loses calls: as it is, and with the
-    /// alternative.
+    /// The scenario files of a world that is dominated, loses calls or has an unexplained packet: as
+    /// it is, and with the alternative.
     fn scenarios(&self, study: &GridStudy) -> Vec<(String, String)> {
         let own = (
             format!("world-{}.toml", self.world.number),
             self.world.text(study, None),
         );
-        let lost = self.loses_voice().then(|| own.clone());
+        let looked_at = self.loses_voice() || self.unexplained > 0;
+        let lost = looked_at.then(|| own.clone());
         let of = |(place, _): (usize, &Verdict)| {
             let other = &study.alternatives[place];
             let number = self.world.number;
