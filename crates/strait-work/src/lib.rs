@@ -98,7 +98,7 @@ mod tests {
             octets_max: 4000,
             behind,
         };
-        assert_eq!(perform(&unpack(behind)), Ok(octets.clone()));
+        assert_eq!(perform(&unpack(behind)), Ok(octets));
         // Behind something else it would be something else.
         assert_eq!(perform(&unpack(vec![1; 8000])), Err(WorkError::Broken));
     }

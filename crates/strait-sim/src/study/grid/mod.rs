@@ -402,8 +402,8 @@ impl Judged {
         self.dominating().map(row).collect()
     }
 
-    /// The scenario files of a world that is dominated, loses calls or has an unexplained packet: as
-    /// it is, and with the alternative.
+    /// The scenario files of a world that is dominated, loses calls or has an unexplained packet,
+    /// as it is and with the alternative.
     fn scenarios(&self, study: &GridStudy) -> Vec<(String, String)> {
         let own = (
             format!("world-{}.toml", self.world.number),
