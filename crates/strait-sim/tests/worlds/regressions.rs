@@ -74,6 +74,11 @@ fn what_waits_from_before_a_flow_was_taken_for_a_call_comes_too() {
 }
 
 #[test]
+fn a_repaired_packet_of_a_call_is_what_was_sent() {
+    holds("regressions/call-repaired-behind-others.toml");
+}
+
+#[test]
 fn datagrams_wait_for_one_packet_of_each_upload() {
     holds("regressions/datagrams-beside-uploads.toml");
 }

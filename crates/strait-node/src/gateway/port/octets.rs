@@ -214,15 +214,21 @@ impl Octets {
         }
         if !self.sender.is_under_way(stream) {
             let packet = queue.take(self, now, head, usize::MAX, ledger)?;
+            // What is repaired may come after what its call has sent since then: each stream has
+            // an order of its own, and its contexts with it.
+            let numbered = self.goes_numbered(stream);
             let leaving = Leaving {
-                stream: queue.context_stream(&packet, stream),
+                stream: match numbered {
+                    true => stream,
+                    false => queue.context_stream(&packet, stream),
+                },
                 real_time: whole,
                 alone: false,
                 half_sent: self.half_sent(queue),
             };
             let segments = &mut self.segments;
             let carried = segments.carry(queue, at, Some(leaving), &packet, ledger);
-            if self.goes_numbered(stream) {
+            if numbered {
                 self.sender.begin_numbered(stream, packet, carried);
             } else {
                 self.sender.begin(stream, packet, carried);
