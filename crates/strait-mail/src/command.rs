@@ -175,7 +175,8 @@ impl Notify {
 pub struct Fault(pub &'static str);
 
 const UNKNOWN: Fault = Fault("500 5.5.1 unknown command");
-const NOT_HERE: Fault = Fault("502 5.5.1 not implemented here");
+/// The same for what this listener doesn't offer.
+pub(crate) const NOT_HERE: Fault = Fault("502 5.5.1 not implemented here");
 const SYNTAX: Fault = Fault("501 5.5.2 syntax error");
 const PARAMETER: Fault = Fault("501 5.5.4 wrong parameter");
 const TWICE: Fault = Fault("501 5.5.4 a parameter is there twice");

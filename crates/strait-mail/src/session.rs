@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use strait_core::work::Secret;
 
-use crate::command::{Body, Command, MailFrom, Mechanism, RcptTo, parse};
+use crate::command::{Body, Command, MailFrom, Mechanism, NOT_HERE, RcptTo, parse};
 use crate::login::{self, Login, Said, Step};
 use crate::pack::{self, Before, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
@@ -335,7 +335,7 @@ impl Session {
 
     fn start_tls(&mut self, rules: &Rules<'_>) {
         if !rules.tls || self.secured {
-            return self.reply("502 5.5.1 not implemented here");
+            return self.reply(NOT_HERE.0);
         }
         self.reply("220 2.0.0 begin");
         self.mode = Mode::Secures;
@@ -344,7 +344,7 @@ impl Session {
 
     fn start_login(&mut self, by: Mechanism, initial: Option<&str>, rules: &Rules<'_>) {
         let refusal = match rules.users {
-            false => Some("502 5.5.1 not implemented here"),
+            false => Some(NOT_HERE.0),
             _ if !self.secured => Some("538 5.7.11 STARTTLS first"),
             _ if self.known || self.mail.is_some() => Some("503 5.5.1 not now"),
             _ => None,
@@ -502,7 +502,7 @@ impl Session {
     /// XRESUME: the octets of a message that needn't come again.
     fn tell_began(&mut self, id: u64, rules: &Rules<'_>) {
         let Some(began) = rules.began else {
-            return self.reply("502 5.5.1 not implemented here");
+            return self.reply(NOT_HERE.0);
         };
         match began(id) {
             Began::Nothing => self.reply("250 2.0.0 0"),
@@ -642,7 +642,7 @@ impl Session {
 
     fn begin_packed(&mut self, octets: u64, last: bool, rules: &Rules<'_>) {
         if rules.began.is_none() {
-            return self.reply("502 5.5.1 not implemented here");
+            return self.reply(NOT_HERE.0);
         }
         let Some(left) = usize::try_from(octets)
             .ok()

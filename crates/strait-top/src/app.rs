@@ -66,6 +66,22 @@ pub(crate) enum Then {
 }
 
 impl Then {
+    /// Of a key that means the same everywhere, such as those of a shell; `None` of others.
+    pub(crate) const fn of_key(key: KeyEvent) -> Option<Self> {
+        if matches!(key.kind, KeyEventKind::Release) {
+            return Some(Self::Stay);
+        }
+        if !key.modifiers.contains(KeyModifiers::CONTROL) {
+            return None;
+        }
+        Some(match key.code {
+            KeyCode::Char('c') => Self::Quit,
+            KeyCode::Char('l') => Self::Redraw,
+            KeyCode::Char('z') => Self::Suspend,
+            _ => Self::Stay,
+        })
+    }
+
     /// Of news.
     pub(crate) const fn of(news: bool) -> Self {
         if news { Self::Draw } else { Self::Stay }
@@ -216,16 +232,8 @@ impl App {
     }
 
     pub(crate) fn press(&mut self, key: KeyEvent) -> Then {
-        if key.kind == KeyEventKind::Release {
-            return Then::Stay;
-        }
-        if key.modifiers.contains(KeyModifiers::CONTROL) {
-            return match key.code {
-                KeyCode::Char('c') => Then::Quit,
-                KeyCode::Char('l') => Then::Redraw,
-                KeyCode::Char('z') => Then::Suspend,
-                _ => Then::Stay,
-            };
+        if let Some(then) = Then::of_key(key) {
+            return then;
         }
         match self.over {
             Over::Filter => self.write(key.code),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::style::{Modifier, Style};
-use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent};
 
 use crate::app::Then;
 use crate::terminal::Scene;
@@ -48,16 +48,8 @@ impl<F: Fn(f64) -> String> Scene for Film<F> {
     }
 
     fn press(&mut self, key: KeyEvent) -> Then {
-        if key.kind == KeyEventKind::Release {
-            return Then::Stay;
-        }
-        if key.modifiers.contains(KeyModifiers::CONTROL) {
-            return match key.code {
-                KeyCode::Char('c') => Then::Quit,
-                KeyCode::Char('l') => Then::Redraw,
-                KeyCode::Char('z') => Then::Suspend,
-                _ => Then::Stay,
-            };
+        if let Some(then) = Then::of_key(key) {
+            return then;
         }
         match key.code {
             KeyCode::Char('q') | KeyCode::F(10) => return Then::Quit,
@@ -91,6 +83,7 @@ impl<F: Fn(f64) -> String> Scene for Film<F> {
 #[cfg(test)]
 mod tests {
     use ratatui_core::layout::Rect;
+    use ratatui_crossterm::crossterm::event::KeyModifiers;
 
     use super::*;
 

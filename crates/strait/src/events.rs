@@ -4,6 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value, json};
@@ -44,11 +45,7 @@ impl Form {
         Ok(match self {
             Self::Text => Box::new(io::stderr()),
             Self::Json => Box::new(Whole(self, io::stderr())),
-            Self::Journald => {
-                let socket = UnixDatagram::unbound()?;
-                socket.connect(JOURNAL)?;
-                Box::new(Whole(self, Datagrams(socket)))
-            }
+            Self::Journald => Box::new(Whole(self, Datagrams::to(JOURNAL.into())?)),
         })
     }
 
@@ -91,12 +88,25 @@ impl<W: Write> Write for Whole<W> {
     }
 }
 
-/// Each write is a datagram.
-struct Datagrams(UnixDatagram);
+/// Each write is a datagram. Who listens at the path may be another one by then: the journal
+/// begins anew without its clients.
+struct Datagrams(UnixDatagram, PathBuf);
+
+impl Datagrams {
+    fn to(path: PathBuf) -> io::Result<Self> {
+        let socket = UnixDatagram::unbound()?;
+        socket.connect(&path)?;
+        Ok(Self(socket, path))
+    }
+}
 
 impl Write for Datagrams {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.0.send(octets).map(|_| octets.len())
+        let sent = self.0.send(octets).or_else(|_| {
+            self.0.connect(&self.1)?;
+            self.0.send(octets)
+        });
+        sent.map(|_| octets.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -237,16 +247,23 @@ mod tests {
 
     #[test]
     fn the_journal_gets_each_value_with_its_length() {
-        let (ours, its) = UnixDatagram::pair().unwrap();
-        let mut sink = Whole(Form::Journald, Datagrams(ours));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let its = UnixDatagram::bind(&path).unwrap();
+        let mut sink = Whole(Form::Journald, Datagrams::to(path.clone()).unwrap());
         sink.write_all(&Form::Journald.message(Level::WARN, &fields()))
             .unwrap();
-        sink.write_all(b"a: up\n").unwrap();
         let mut octets = [0; 1000];
         let length = its.recv(&mut octets).unwrap();
         let expected = b"PRIORITY=4\nSYSLOG_IDENTIFIER=strait\nSTRAIT_PORT\n\x05\0\0\0\0\0\0\0li\nne\n\
             STRAIT_R_TYPE\n\x01\0\0\0\0\0\0\x007\nMESSAGE\n\x1b\0\0\0\0\0\0\0port up port=li\nne r#type=7\n";
         assert_eq!(&octets[..length], expected);
+        // It begins anew.
+        drop(its);
+        std::fs::remove_file(&path).unwrap();
+        assert!(sink.write_all(b"a: nobody hears\n").is_err());
+        let its = UnixDatagram::bind(&path).unwrap();
+        sink.write_all(b"a: up\n").unwrap();
         let length = its.recv(&mut octets).unwrap();
         let plain = String::from_utf8_lossy(&octets[..length]).into_owned();
         assert!(
