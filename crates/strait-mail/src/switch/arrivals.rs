@@ -59,6 +59,8 @@ pub(super) struct Arrival {
     failed: Option<StoreError>,
     /// It was taken before, for so many recipients.
     taken_for: Option<usize>,
+    /// It has come to its end, whose lines are right or aren't, while pieces are being stored.
+    ending: Option<bool>,
 }
 
 /// A client.
@@ -222,8 +224,13 @@ impl Arrivals {
             return;
         };
         guest.storing = guest.storing.saturating_sub(1);
-        if let (Err(error), Some(arrival)) = (result, &mut guest.arrival) {
-            arrival.failed = Some(error);
+        if let Some(arrival) = &mut guest.arrival {
+            arrival.failed = arrival.failed.or(result.err());
+        }
+        if guest.storing == 0
+            && let Some(right) = guest.arrival.as_mut().and_then(|it| it.ending.take())
+        {
+            guest.end(now, n, right, queue, asks);
         }
         self.tend(now, n, queue, asks);
     }
@@ -543,6 +550,7 @@ impl Guest {
             octets: 0,
             failed: None,
             taken_for: known.and_then(|(id, _)| queue.repeats.taken_for(id)),
+            ending: None,
         });
         self.arrival = Some(Arrival {
             mail,
@@ -571,7 +579,16 @@ impl Guest {
         }
     }
 
+    /// A message is whole. Its envelope is stored when all pieces of its text are: one of them
+    /// may be refused.
     fn end(&mut self, now: Instant, n: u64, right: bool, queue: &mut Queue, asks: &mut Asks) {
+        if self.storing > 0 {
+            self.arrival
+                .as_mut()
+                .into_iter()
+                .for_each(|it| it.ending = Some(right));
+            return;
+        }
         let Some(mut arrival) = self.arrival.take() else {
             return;
         };

@@ -20,8 +20,8 @@ use crate::message::{Message, Recipient};
 use crate::precedence::Precedence;
 use crate::report::{Action, Told, report};
 
-/// Envelopes that are read at a time, after a start.
-const LOADS_MAX: usize = 64;
+/// Envelopes that are read at a time, after a start: storage has room for what clients bring too.
+const LOADS_MAX: usize = 16;
 /// Octets of an envelope: a hundred recipients with all that they may have.
 const ENVELOPE_OCTETS_MAX: u64 = 256 * 1024;
 /// What storage has of a message.

@@ -86,6 +86,8 @@ struct Site {
     switch: Switch,
     store: BTreeMap<Vec<u8>, Vec<u8>>,
     full: bool,
+    /// So many batches are too many for storage.
+    busy: u32,
     listeners: Vec<SocketAddr>,
     /// What clients of tests heard.
     heard: BTreeMap<u64, String>,
@@ -135,6 +137,7 @@ impl World {
             switch: Switch::new(OWNER, settings(at), 1, &[]),
             store: BTreeMap::new(),
             full: false,
+            busy: 0,
             listeners: settings(at).listeners.iter().map(|it| it.address).collect(),
             heard: BTreeMap::new(),
             ends: BTreeMap::new(),
@@ -270,6 +273,9 @@ impl World {
         let site = &mut self.sites[at];
         let result = if site.full {
             Err(strait_core::node::StoreError::Full)
+        } else if site.busy > 0 {
+            site.busy -= 1;
+            Err(strait_core::node::StoreError::Busy)
         } else {
             for op in batch {
                 match op {
@@ -574,6 +580,20 @@ fn nothing_is_answered_for_that_is_not_stored() {
     world.sites[0].store.insert(queue::text_key(7), vec![1]);
     world.restart(0);
     assert!(world.is_empty());
+}
+
+/// All of a client's message comes at once: its end is there before its first piece is refused.
+#[test]
+fn a_message_with_a_piece_that_is_not_stored_is_not_answered_for() {
+    let mut world = World::new();
+    world.sites[0].busy = 1;
+    let heard = world.submit(1, "", "ops@a.example", &noise(2000));
+    assert!(heard.contains("452 4.3.1 too much waits"), "{heard}");
+    world.pass(Duration::from_secs(2));
+    assert!(world.is_empty() && world.sites[0].delivered.is_empty());
+    let heard = world.submit(1, "", "ops@a.example", &noise(2000));
+    assert!(heard.contains(" stored"), "{heard}");
+    assert_eq!(world.sites[0].delivered.len(), 1);
 }
 
 #[test]
