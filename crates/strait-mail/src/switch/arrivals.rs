@@ -12,7 +12,7 @@ use strait_core::tls::TlsRole;
 use strait_core::work::{Secret, Work};
 use strait_core::{Duration, Instant};
 
-use super::asks::{Asks, Change, Pending};
+use super::asks::{Asks, Pending};
 use super::queue::{Queue, text_key};
 use super::{ListenSettings, Settings, UserSettings};
 use crate::command::{MailFrom, RcptTo, domain_of};
@@ -224,8 +224,8 @@ impl Arrivals {
             return;
         };
         guest.storing = guest.storing.saturating_sub(1);
-        if let Some(arrival) = &mut guest.arrival {
-            arrival.failed = arrival.failed.or(result.err());
+        if let (Err(error), Some(arrival)) = (result, &mut guest.arrival) {
+            arrival.failed = Some(error);
         }
         if guest.storing == 0
             && let Some(right) = guest.arrival.as_mut().and_then(|it| it.ending.take())
@@ -398,8 +398,7 @@ fn patience(queue: &Queue, listener: usize) -> Duration {
 
 /// Has storage forget what it has of a message that nobody was answered for.
 pub(super) fn forget(id: u64, asks: &mut Asks) {
-    let batch = alloc::vec![StoreOp::Delete(text_key(id))];
-    asks.store(batch, Pending::Change(Change::default()));
+    asks.forget(alloc::vec![StoreOp::Delete(text_key(id))]);
 }
 
 const fn refusal(error: StoreError) -> &'static str {

@@ -43,8 +43,10 @@ pub(super) enum Pending {
 pub(super) struct Change {
     /// Which.
     pub(super) ids: Vec<u64>,
-    /// The texts of those that are new.
+    /// The texts of those that are new or gone.
     pub(super) texts: Vec<StoreOp>,
+    /// The operator's order.
+    pub(super) minimize: bool,
 }
 
 /// Effects that wait for the driver.
@@ -94,6 +96,15 @@ impl Asks {
     pub(super) fn store(&mut self, batch: Vec<StoreOp>, pending: Pending) {
         let ticket = self.ticket(pending);
         self.effects.push_back(Effect::Store { ticket, batch });
+    }
+
+    /// Deletes texts, however often that fails.
+    pub(super) fn forget(&mut self, texts: Vec<StoreOp>) {
+        let change = Change {
+            texts: texts.clone(),
+            ..Change::default()
+        };
+        self.store(texts, Pending::Change(change));
     }
 
     /// A change couldn't be stored.

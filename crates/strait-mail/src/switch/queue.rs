@@ -24,6 +24,9 @@ use crate::report::{Action, Told, report};
 const LOADS_MAX: usize = 16;
 /// Octets of an envelope: a hundred recipients with all that they may have.
 const ENVELOPE_OCTETS_MAX: u64 = 256 * 1024;
+/// Pauses before a mailbox that can't be written is tried again, the first and the longest: this is
+/// our own disk's trouble, whatever the message.
+const MAILBOX_RETRIES: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 /// What storage has of a message.
 const ENVELOPES: &[u8] = b"mail/envelope/";
 const TEXTS: &[u8] = b"mail/text/";
@@ -141,7 +144,7 @@ impl Queue {
         let orphans = of(TEXTS).filter(|id| !envelopes.contains(id));
         let batch: Vec<StoreOp> = orphans.map(|id| StoreOp::Delete(text_key(id))).collect();
         if !batch.is_empty() {
-            asks.store(batch, Pending::Change(Change::default()));
+            asks.forget(batch);
         }
         self.next = of(ENVELOPES).chain(of(TEXTS)).max().map_or(1, |id| id + 1);
         self.unread = envelopes.into_iter().collect();
@@ -158,11 +161,12 @@ impl Queue {
 
     /// An operator's order, kept over restarts.
     fn minimize(&mut self, least: u64, asks: &mut Asks) {
-        let before = key(MINIMIZE, self.stats.minimize);
         self.set_minimize(least);
-        let now = key(MINIMIZE, self.stats.minimize);
-        let batch = alloc::vec![StoreOp::Delete(before), StoreOp::Put(now, b"1".to_vec())];
-        asks.store(batch, Pending::Change(Change::default()));
+        let change = Change {
+            minimize: true,
+            ..Change::default()
+        };
+        self.store(change, asks);
     }
 
     /// Why a precedence doesn't go to other switches now.
@@ -468,7 +472,7 @@ impl Queue {
         }
         let mut change = Change {
             ids: alloc::vec![id],
-            texts: Vec::new(),
+            ..Change::default()
         };
         for (action, told) in told.into_values() {
             self.tell(now, action, &about, &told, &mut change, asks);
@@ -497,7 +501,10 @@ impl Queue {
             self.jobs.remove(&(way, id));
             return;
         }
-        let (first, most) = precedence.retries();
+        let (first, most) = match way {
+            Way::Mailbox => MAILBOX_RETRIES,
+            Way::Hop(_) => precedence.retries(),
+        };
         let wait = first.saturating_mul(1 << job.tries.min(16)).min(most);
         job.tries += 1;
         job.said = said;
@@ -541,6 +548,15 @@ impl Queue {
                     batch.extend(keys.map(StoreOp::Delete));
                 }
             }
+        }
+        if change.minimize {
+            let all = 0..Precedence::ALL.len() as u64;
+            let others = all.filter(|least| *least != self.stats.minimize);
+            batch.extend(others.map(|least| StoreOp::Delete(key(MINIMIZE, least))));
+            batch.push(StoreOp::Put(
+                key(MINIMIZE, self.stats.minimize),
+                b"1".to_vec(),
+            ));
         }
         if !batch.is_empty() {
             asks.store(batch, Pending::Change(change));
@@ -687,14 +703,11 @@ impl Queue {
         } else if !self.is_busy(id) {
             self.queue(now, id, asks);
         }
-        let ids = alloc::vec![id];
-        self.store(
-            Change {
-                ids,
-                texts: Vec::new(),
-            },
-            asks,
-        );
+        let change = Change {
+            ids: alloc::vec![id],
+            ..Change::default()
+        };
+        self.store(change, asks);
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {

@@ -5,11 +5,14 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 
-use strait_core::node::{SocketId, SocketOp, StoreOp, StreamEvent, StreamId, StreamOp, Ticket};
+use strait_core::node::{
+    SocketId, SocketOp, StoreError, StoreOp, StreamEvent, StreamId, StreamOp, Ticket,
+};
 use strait_core::work::{Work, WorkError};
 
 use super::*;
 
+mod faults;
 mod orders;
 mod packed;
 
@@ -88,12 +91,26 @@ struct Site {
     full: bool,
     /// So many batches are too many for storage.
     busy: u32,
+    /// What a slow storage was asked.
+    asked: VecDeque<Effect>,
     listeners: Vec<SocketAddr>,
     /// What clients of tests heard.
     heard: BTreeMap<u64, String>,
     /// Who came from the other site: our number, and the number there.
     ends: BTreeMap<(Side, u64), (Side, u64)>,
     delivered: Vec<(String, String, String)>,
+}
+
+impl Site {
+    fn change(&mut self, batch: Vec<StoreOp>) {
+        for op in batch {
+            match op {
+                StoreOp::Put(key, value) => drop(self.store.insert(key, value)),
+                StoreOp::Append(key, value) => self.store.entry(key).or_default().extend(value),
+                StoreOp::Delete(key) => drop(self.store.remove(&key)),
+            }
+        }
+    }
 }
 
 /// Work, done as a driver does it; a password is right if it is what is kept of it.
@@ -117,6 +134,8 @@ struct World {
     now: Instant,
     sites: Vec<Site>,
     up: bool,
+    /// Storage does what it is asked when a test says so.
+    slow: bool,
     next: u64,
     /// So many octets cross yet, and then the link is gone.
     left: usize,
@@ -138,6 +157,7 @@ impl World {
             store: BTreeMap::new(),
             full: false,
             busy: 0,
+            asked: VecDeque::new(),
             listeners: settings(at).listeners.iter().map(|it| it.address).collect(),
             heard: BTreeMap::new(),
             ends: BTreeMap::new(),
@@ -147,6 +167,7 @@ impl World {
             now: Instant::from_secs(1),
             sites: vec![site(0), site(1)],
             up: true,
+            slow: false,
             left: usize::MAX,
             deaf: false,
             spoils: false,
@@ -217,6 +238,9 @@ impl World {
         let now = self.now;
         match effect {
             Effect::Stream { id, op } => self.stream(at, (id.side, id.n), op),
+            Effect::Store { .. } | Effect::Load { .. } if self.slow => {
+                self.sites[at].asked.push_back(effect);
+            }
             Effect::Store { ticket, batch } => self.stored(at, ticket, batch),
             Effect::Load {
                 ticket,
@@ -224,15 +248,19 @@ impl World {
                 offset,
                 octets,
             } => {
-                let value = self.sites[at].store.get(&key).cloned();
-                let piece = value.map(|it| {
+                let site = &mut self.sites[at];
+                let piece = site.store.get(&key).map(|it| {
                     let rest = it.get(offset as usize..).unwrap_or_default();
                     rest[..rest.len().min(octets as usize)].to_vec()
                 });
-                let result = Ok(piece.as_deref());
-                self.sites[at]
-                    .switch
-                    .hear(now, &Input::Loaded { ticket, result });
+                let refused = site.busy > 0;
+                site.busy = site.busy.saturating_sub(1);
+                let result = if refused {
+                    Err(StoreError::Busy)
+                } else {
+                    Ok(piece.as_deref())
+                };
+                site.switch.hear(now, &Input::Loaded { ticket, result });
             }
             Effect::Work {
                 ticket,
@@ -272,18 +300,12 @@ impl World {
     fn stored(&mut self, at: usize, ticket: Ticket, batch: Vec<StoreOp>) {
         let site = &mut self.sites[at];
         let result = if site.full {
-            Err(strait_core::node::StoreError::Full)
+            Err(StoreError::Full)
         } else if site.busy > 0 {
             site.busy -= 1;
-            Err(strait_core::node::StoreError::Busy)
+            Err(StoreError::Busy)
         } else {
-            for op in batch {
-                match op {
-                    StoreOp::Put(key, value) => drop(site.store.insert(key, value)),
-                    StoreOp::Append(key, value) => site.store.entry(key).or_default().extend(value),
-                    StoreOp::Delete(key) => drop(site.store.remove(&key)),
-                }
-            }
+            site.change(batch);
             Ok(())
         };
         site.switch
@@ -417,7 +439,8 @@ impl World {
         let stored: Vec<_> = stored
             .map(|(key, it)| (key.clone(), it.len() as u64))
             .collect();
-        self.sites[at].switch = Switch::new(OWNER, settings(at), 2 + self.now.as_nanos(), &stored);
+        self.next += 1;
+        self.sites[at].switch = Switch::new(OWNER, settings(at), 1 + self.next, &stored);
         self.run();
     }
 
