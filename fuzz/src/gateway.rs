@@ -170,7 +170,7 @@ struct Bench {
 
 impl Bench {
     fn new(config: &NodeConfig) -> Self {
-        let text = journal::config_to_text(config).expect("a configuration is TOML");
+        let text = config.to_text().expect("a configuration is TOML");
         let settings = JournalSettings {
             octets_max: u64::MAX,
             mask_payloads: false,

@@ -39,7 +39,7 @@ pub fn node_config(data: &[u8]) {
     let Some(config) = parse::<NodeConfig>(data) else {
         return;
     };
-    if let Ok(written) = strait_node::journal::config_to_text(&config) {
+    if let Ok(written) = config.to_text() {
         match config_text::parse::<NodeConfig>("written.toml", &written) {
             Ok(again) => assert_eq!(again, config, "{written}"),
             Err(error) => panic!("{error} in {written}"),

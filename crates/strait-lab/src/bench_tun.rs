@@ -25,7 +25,7 @@ use strait_live::ports::PortIo;
 use strait_live::ports::tun::{TunConfig, TunPort};
 use strait_live::ports::udp::{UdpConfig, UdpPort};
 use strait_live::signals::Stopper;
-use strait_node::{GatewayFactory, NodeConfig, config_text};
+use strait_node::{GatewayFactory, NodeConfig};
 
 /// Octets of UDP payload in each packet.
 pub const PAYLOAD_OCTETS: usize = 200;
@@ -287,7 +287,7 @@ fn node_config(place: &Place) -> Result<NodeConfig, Error> {
         far = other.letter,
         remote = other.wire(),
     );
-    config_text::parse("bench", &text).map_err(|error| invalid(&error))
+    NodeConfig::from_text("bench", &text).map_err(|error| invalid(&error))
 }
 
 fn invalid(error: &impl ToString) -> Error {

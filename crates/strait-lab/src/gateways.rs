@@ -16,7 +16,7 @@ use strait_node::config::HostKind;
 use strait_status::{Class, Snapshot};
 
 use crate::ground::net::bridge;
-use crate::ground::process::{Running, config_text};
+use crate::ground::process::{Running, unwritable};
 use crate::programs::maildir;
 use crate::{LabError, Stage};
 
@@ -76,7 +76,7 @@ impl GatewayProcess {
                 }
             }
         }
-        let text = config_text(&config, &name)?;
+        let text = config.to_text().map_err(|error| unwritable(&name, error))?;
         let file = format!("{name}.toml");
         Ok(Self {
             index,

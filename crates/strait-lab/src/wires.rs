@@ -18,7 +18,7 @@ use strait_scenario::Loaded;
 use strait_scenario::topology::{End, Member, Role, Topology, TopologyLink};
 
 use crate::ground::net::{Net, is_bound, link_interface, whole};
-use crate::ground::process::{Running, config_text};
+use crate::ground::process::{Running, unwritable};
 use crate::{END_PATIENCE, LabError, Stage};
 
 /// The emulator of one link, or of all links between radios that share a channel.
@@ -234,7 +234,7 @@ fn lay_one(
         ends.push(lay_end(stage, topology, nodes, cable, side)?);
     }
     let channel = channel.clone().with(|it| it.ends = None);
-    let text = config_text(&channel, &link.name)?;
+    let text = toml::to_string(&channel).map_err(|error| unwritable(&link.name, error))?;
     let file = format!("link{index}.toml");
     Ok(Wire {
         name: link.name.clone(),

@@ -15,6 +15,8 @@ use strait_core::keys::KeyError;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
+use crate::config::NodeConfig;
+
 /// What is wrong in a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -83,6 +85,34 @@ pub fn from_table<T: DeserializeOwned>(file: &str, table: &toml::Table) -> Resul
     // Reading the table itself would lose the numbers of array elements in its errors; its text
     // goes through the same code as a file's.
     write(file, table).and_then(|text| parse(file, &text).map_err(without_line))
+}
+
+/// What reads or writes a node file calls one of these. The code that does it is long, and a call
+/// that is generic has all of it made again in each crate.
+impl NodeConfig {
+    /// Reads a node file's text: [`parse`].
+    ///
+    /// # Errors
+    /// As for [`parse`].
+    pub fn from_text(file: &str, text: &str) -> Result<Self, ConfigError> {
+        parse(file, text)
+    }
+
+    /// Reads a table: [`from_table`].
+    ///
+    /// # Errors
+    /// As for [`from_table`].
+    pub fn from_table(file: &str, table: &toml::Table) -> Result<Self, ConfigError> {
+        from_table(file, table)
+    }
+
+    /// The text of its node file.
+    ///
+    /// # Errors
+    /// A value that TOML can't express, such as a rate above 2^63 bit/s.
+    pub fn to_text(&self) -> Result<String, String> {
+        toml::to_string(self).map_err(|error| error.to_string())
+    }
 }
 
 /// A table as TOML text.
@@ -518,7 +548,7 @@ fn distance(a: &str, b: &str) -> usize {
 /// What is wrong with a node file, in one sentence.
 #[cfg(test)]
 pub(crate) fn complaint_about(text: &str) -> Option<String> {
-    match parse::<crate::NodeConfig>("a.toml", text) {
+    match NodeConfig::from_text("a.toml", text) {
         Ok(config) => config.validate().err().map(|error| error.to_string()),
         Err(error) => Some(error.to_string()),
     }

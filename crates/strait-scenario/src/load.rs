@@ -298,7 +298,7 @@ fn load_nodes(
                     .map_err(|error| unreadable(source, &format!("node.{index}.file"), &error))?;
                 let file = path.display().to_string();
                 // Read for its errors, which still have lines here.
-                config_text::parse::<NodeConfig>(&file, &text)?;
+                NodeConfig::from_text(&file, &text)?;
                 let table: Table = config_text::parse(&file, &text)?;
                 (file, path, table)
             }
@@ -313,7 +313,7 @@ fn load_nodes(
         };
         table.insert("name".into(), entry.name.clone().into());
         inline_files(files, &path, &mut table)?;
-        let config: NodeConfig = config_text::from_table(&file, &table)?;
+        let config = NodeConfig::from_table(&file, &table)?;
         if entry.storage.is_some() && config.state.is_none() {
             let message =
                 "needs the table [state] in the node file: without it there is no storage";
@@ -503,6 +503,14 @@ fn inline_files(files: &dyn Files, path: &Path, node: &mut Table) -> Result<(), 
     inline_dictionaries(files, path, node)
 }
 
+/// A flow's configuration by the text of its table.
+///
+/// # Errors
+/// As for [`config_text::parse`].
+pub fn traffic_of(text: &str) -> Result<TrafficConfig, ConfigError> {
+    config_text::parse("traffic", text)
+}
+
 /// Reads a node file, with the content of the files that it names in place, and checks it: what
 /// `strait run` runs.
 ///
@@ -512,14 +520,14 @@ pub fn load_node(files: &dyn Files, path: &Path) -> Result<NodeConfig, ConfigErr
     let text = read(files, path)?;
     let file = path.display().to_string();
     // Read for its errors, which still have lines here.
-    let config: NodeConfig = config_text::parse(&file, &text)?;
+    let config = NodeConfig::from_text(&file, &text)?;
     let mut table: Table = config_text::parse(&file, &text)?;
     let written = table.clone();
     inline_files(files, path, &mut table)?;
     let config = if table == written {
         config
     } else {
-        config_text::from_table(&file, &table)?
+        NodeConfig::from_table(&file, &table)?
     };
     match Gateway::new(&config) {
         Ok(_) => Ok(config),
@@ -596,8 +604,7 @@ impl Loaded {
     /// The first thing that the variant makes wrong.
     pub fn node_config(&self, variant: &str, node: &LoadedNode) -> Result<NodeConfig, ConfigError> {
         let origin = self.node_origin(variant, node);
-        let mut config: NodeConfig =
-            config_text::from_table(&origin, &self.node_table(variant, node))?;
+        let mut config = NodeConfig::from_table(&origin, &self.node_table(variant, node))?;
         self.tell_of_modems(node, &mut config);
         match Gateway::new(&config) {
             Ok(_) => Ok(config),

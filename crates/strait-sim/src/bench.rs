@@ -3,8 +3,9 @@
 use strait_channel::LinkConfig;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_hosts::{Host, HostConfig};
-use strait_node::{GatewayFactory, NodeConfig, Prefix, config_text};
-use strait_traffic::{Ports, TrafficConfig};
+use strait_node::config_text::ConfigError;
+use strait_node::{GatewayFactory, NodeConfig, Prefix};
+use strait_traffic::Ports;
 use strait_wire::hash::hash64;
 
 use crate::build::BuildError;
@@ -117,7 +118,7 @@ impl Chain {
              octets = {}\nendpoint = \"ns3-2012\"\nbuffer = {BUFFER_OCTETS}\n",
             self.octets
         );
-        let config: TrafficConfig = config_text::parse("traffic", &text)?;
+        let config = strait_scenario::traffic_of(&text)?;
         let [left, right] = self.ends;
         if let Some((near, far)) = self.world.hosts_mut(left, right) {
             let (from, to) = (LEFT.into(), RIGHT.into());
@@ -194,9 +195,9 @@ fn add_gateways(world: &mut World) -> Result<[NodeIndex; 3], BuildError> {
         for (port, prefix) in ports.iter().zip(["10.0.0.0/24", "10.0.9.0/24"]) {
             text += &format!("[[route]]\nprefix = \"{prefix}\"\nport = \"{port}\"\n");
         }
-        let config: NodeConfig = config_text::parse("gateway", &text)?;
+        let config = NodeConfig::from_text("gateway", &text)?;
         let factory = GatewayFactory::new(config)
-            .map_err(|error| config_text::ConfigError::of_file("gateway", error.to_string()))?;
+            .map_err(|error| ConfigError::of_file("gateway", error.to_string()))?;
         *node = world.add_node(&ports.join("-"), Box::new(factory));
     }
     Ok(nodes)

@@ -1,12 +1,12 @@
 //! Programs of a lab: started in a namespace, with what they print in files.
 
+use std::fmt::Display;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 use nix::sys::signal::Signal;
-use serde::Serialize;
 use strait_core::time::Duration;
 use strait_live::error::Error;
 use strait_live::kernel::namespace::{Namespace, Process, capture};
@@ -102,10 +102,9 @@ pub(crate) fn end_together(all: &[Running], patience: Duration) {
     }
 }
 
-/// A configuration as a file of its own.
-pub(crate) fn config_text<T: Serialize>(config: &T, name: &str) -> Result<String, LabError> {
-    toml::to_string(config)
-        .map_err(|error| LabError::Scenario(format!("the configuration of `{name}`: {error}")))
+/// A configuration that can't be written as a file of its own.
+pub(crate) fn unwritable(name: &str, error: impl Display) -> LabError {
+    LabError::Scenario(format!("the configuration of `{name}`: {error}"))
 }
 
 /// Complains about a program that isn't in the PATH, with the package of Debian that has it.

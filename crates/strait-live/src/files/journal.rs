@@ -12,7 +12,7 @@ use strait_core::node::{Boot, Input, Room, TxMeta};
 use strait_core::time::{Duration, Instant};
 use strait_node::NodeConfig;
 use strait_node::config::JournalConfig;
-use strait_node::journal::{JournalSettings, JournalWriter, config_to_text};
+use strait_node::journal::{JournalSettings, JournalWriter};
 use strait_status::JournalStatus;
 
 use super::own_file;
@@ -66,7 +66,7 @@ impl JournalFile {
     pub fn create(config: &JournalConfig, node: &NodeConfig, boot: &Boot) -> Result<Self, Error> {
         let path = Path::new(&config.file);
         let doing = || format!("begin journal `{}`", path.display());
-        let text = config_to_text(node).map_err(|why| Error::invalid(doing(), why))?;
+        let text = node.to_text().map_err(|why| Error::invalid(doing(), why))?;
         let file = refuse_running(path).and_then(|()| own_file::create(&unplaced(path)));
         let file = file.and_then(|file| file.try_lock().map_err(io::Error::from).map(|()| file));
         let file = file.doing(doing).map_err(own_file::with_remedy)?;

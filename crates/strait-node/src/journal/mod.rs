@@ -28,13 +28,9 @@ mod replay;
 mod tests;
 mod writer;
 
-use alloc::string::{String, ToString};
-
 pub use reader::{Entry, Header, HeaderError, JournalEnd, JournalReader, Record};
 pub use replay::{Difference, Pull, ReplayError, ReplayReport, replay};
 pub use writer::{JournalSettings, JournalWriter};
-
-use crate::config::NodeConfig;
 
 /// The first octets of each journal. The line feeds show damage by transfer as text.
 pub const MAGIC: [u8; 8] = *b"straitj\n";
@@ -53,14 +49,6 @@ const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 enum EndCause {
     Closed,
     Limit,
-}
-
-/// The resolved configuration as the text that stands in a journal.
-///
-/// # Errors
-/// A value that TOML can't express, such as a rate above 2^63 bit/s.
-pub fn config_to_text(config: &NodeConfig) -> Result<String, String> {
-    toml::to_string(config).map_err(|error| error.to_string())
 }
 
 /// Flags in the header.

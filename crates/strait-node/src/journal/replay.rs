@@ -13,7 +13,7 @@ use strait_core::{Instant, Node, PortId, Room, TxMeta};
 use super::reader::{Entry, HeaderError, JournalEnd, JournalReader, Record};
 use super::{PROGRAM, VERSION};
 use crate::config::{InvalidConfig, NodeConfig};
-use crate::config_text::{self, ConfigError};
+use crate::config_text::ConfigError;
 use crate::gateway::GatewayFactory;
 
 /// What a repeated run was like.
@@ -149,7 +149,7 @@ pub fn replay(journal: &[u8]) -> Result<ReplayReport, ReplayError> {
     if header.masked {
         return Err(ReplayError::Masked);
     }
-    let config: NodeConfig = config_text::parse("the journal's configuration", header.config)?;
+    let config = NodeConfig::from_text("the journal's configuration", header.config)?;
     let mut run = Run {
         node: GatewayFactory::new(config)?.boot(header.boot.clone()),
         hash: RunHash::default(),

@@ -15,8 +15,8 @@ use strait_core::units::Time;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_hosts::{Host, HostConfig};
 use strait_node::config_text::ConfigError;
-use strait_node::{GatewayFactory, NodeConfig, config_text};
-use strait_traffic::{Ports, TrafficConfig};
+use strait_node::{GatewayFactory, NodeConfig};
+use strait_traffic::Ports;
 
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, na_neighbours, run_all};
@@ -175,7 +175,7 @@ fn set_up(study: &LocalStudy, world: &mut World) -> Result<SetOut, BuildError> {
             Time(STARTS),
             study.period,
         );
-        let config: TrafficConfig = config_text::parse("traffic", &text)?;
+        let config = strait_scenario::traffic_of(&text)?;
         if let Some((one, other)) = world.hosts_mut(left, right) {
             let (from, to) = (address(NEAR[index]), address(FAR[index]));
             let ports = Ports::nth(index as u16);
@@ -255,7 +255,7 @@ fn gateway(
 
 /// What makes a gateway of a node file's text.
 pub(super) fn factory(text: &str) -> Result<Box<GatewayFactory>, ConfigError> {
-    let config: NodeConfig = config_text::parse("gateway", text)?;
+    let config = NodeConfig::from_text("gateway", text)?;
     let factory = GatewayFactory::new(config)
         .map_err(|error| ConfigError::of_file("gateway", error.to_string()))?;
     Ok(Box::new(factory))

@@ -6,9 +6,10 @@ use strait_core::units::{BitRate, Octets, Time};
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_hosts::{Host, HostConfig};
 use strait_link::{SegmentCheck, frame_overhead_octets};
-use strait_node::{GatewayFactory, NodeConfig, config_text};
+use strait_node::config_text::ConfigError;
+use strait_node::{GatewayFactory, NodeConfig};
 use strait_qos::{Dscp, PolicyConfig};
-use strait_traffic::{FlowLog, Ports, Side, TrafficConfig};
+use strait_traffic::{FlowLog, Ports, Side};
 
 use super::{Asked, run_all};
 use crate::build::BuildError;
@@ -201,10 +202,10 @@ fn gateway(policy: PolicyConfig, ports: [&str; 2]) -> Result<Box<GatewayFactory>
          [[route]]\nprefix = \"10.0.0.0/24\"\nport = \"{}\"\n",
         ports[0], ports[1]
     );
-    let mut config: NodeConfig = config_text::parse("gateway", &text)?;
+    let mut config = NodeConfig::from_text("gateway", &text)?;
     config.policy = policy;
     let factory = GatewayFactory::new(config)
-        .map_err(|error| config_text::ConfigError::of_file("gateway", error.to_string()))?;
+        .map_err(|error| ConfigError::of_file("gateway", error.to_string()))?;
     Ok(Box::new(factory))
 }
 
@@ -231,7 +232,7 @@ fn install(
         flow.poisson,
         flow.dscp.number(),
     );
-    let config: TrafficConfig = config_text::parse("traffic", &text)?;
+    let config = strait_scenario::traffic_of(&text)?;
     if let Some((near, far)) = world.hosts_mut(left, right) {
         let ports = Ports {
             to: flow.port,
@@ -265,7 +266,7 @@ mod tests {
                       [[match]]\nclass = \"b\"\ndestination_port = 5002\n";
         let case = ShareCase {
             name: "two".into(),
-            policy: config_text::parse("policy", policy).unwrap(),
+            policy: strait_node::config_text::parse("policy", policy).unwrap(),
             line: BitRate(1_000_000),
             flows: vec![flow(5001, 1000, None), flow(5002, 200, Some(16))],
             warm_up: Duration::from_secs(1),

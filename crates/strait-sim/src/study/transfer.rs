@@ -11,7 +11,7 @@ use strait_core::{Duration, Instant, NeighbourId, PortId};
 use strait_hosts::{Host, HostConfig};
 use strait_node::config::{LinkProfile, PortConfig, RouteConfig};
 use strait_node::config_text::ConfigError;
-use strait_node::{GatewayFactory, NodeConfig, Prefix, config_text};
+use strait_node::{GatewayFactory, NodeConfig, Prefix};
 use strait_qos::PolicyConfig;
 use strait_tcp::TcpCounters;
 use strait_traffic::{FlowLog, Ports, Side as End, TrafficConfig, Transfer};
@@ -283,7 +283,7 @@ impl Gateways {
         let (first, last) = (number == 0, number == links);
         let ports = [(!first, "left"), (!last, "right")];
         let ports = ports.into_iter().filter(|(there, _)| *there);
-        let plain: NodeConfig = config_text::parse(name, &format!("name = {name:?}\n[host]"))?;
+        let plain = NodeConfig::from_text(name, &format!("name = {name:?}\n[host]"))?;
         Ok(NodeConfig {
             ports: ports.map(|(_, name)| port(name)).collect(),
             routes: vec![
@@ -339,7 +339,7 @@ fn traffic_config(case: &Case) -> Result<TrafficConfig, BuildError> {
     if let Some(buffer) = case.buffer {
         text += &format!("buffer = {}\n", buffer.0);
     }
-    Ok(config_text::parse("traffic", &text)?)
+    Ok(strait_scenario::traffic_of(&text)?)
 }
 
 fn transfer(world: &World, node: NodeIndex, side: End) -> Option<&Transfer> {

@@ -2,6 +2,7 @@
 
 mod dice;
 
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -19,8 +20,7 @@ use strait_wire::ip;
 
 use self::dice::Dice;
 use super::*;
-use crate::Gateway;
-use crate::config_text;
+use crate::{Gateway, NodeConfig};
 
 const SETTINGS: JournalSettings = JournalSettings {
     octets_max: u64::MAX,
@@ -403,9 +403,9 @@ fn masked_payloads_leave_their_lengths() {
 #[test]
 fn a_configuration_survives_being_written() {
     for text in [SERIAL, UDP, TWO_HOSTS, NAMES] {
-        let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
-        let written = config_to_text(&config).unwrap();
-        let again: NodeConfig = config_text::parse("written.toml", &written).unwrap();
+        let config = NodeConfig::from_text("test.toml", text).unwrap();
+        let written = config.to_text().unwrap();
+        let again = NodeConfig::from_text("written.toml", &written).unwrap();
         assert_eq!(again, config);
     }
 }
@@ -472,9 +472,9 @@ struct Driver {
 
 impl Driver {
     fn new(text: &str) -> Self {
-        let config: NodeConfig = config_text::parse("test.toml", text).unwrap();
+        let config = NodeConfig::from_text("test.toml", text).unwrap();
         let mut file = Vec::new();
-        let text = config_to_text(&config).unwrap();
+        let text = config.to_text().unwrap();
         let writer = JournalWriter::new(SETTINGS, &text, &Boot::default(), &mut file);
         let mut driver = Self {
             gateway: Gateway::new(&config).unwrap(),
