@@ -33,7 +33,8 @@ pub struct JournalWriter {
 const ENDED_OCTETS_MAX: u64 = framed_octets(1 + 10 + 1) as u64;
 
 impl JournalWriter {
-    /// Begins a journal of a node with this configuration ([`NodeConfig::to_text`](crate::NodeConfig::to_text)).
+    /// Begins a journal of a node with this configuration, the text of
+    /// [`NodeConfig::to_text`](crate::NodeConfig::to_text).
     pub fn new(settings: JournalSettings, config: &str, boot: &Boot, out: &mut Vec<u8>) -> Self {
         let before = out.len();
         out.extend_from_slice(&MAGIC);
