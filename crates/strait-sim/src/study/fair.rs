@@ -80,10 +80,9 @@ impl FairCase {
 ///
 /// # Errors
 /// Why the scenario can't be built.
-pub fn run(loaded: &Loaded, case: &FairCase) -> Result<Shares, BuildError> {
+pub fn run(loaded: &Loaded, case: &FairCase, seed: u64) -> Result<Shares, BuildError> {
     let mut loaded = loaded.clone();
     loaded.scenario.traffic = case.traffic(&loaded.scenario.traffic);
-    let seed = loaded.scenario.seed;
     let mut built = build(&loaded, Scenario::BASE, seed)?;
     let (from, end) = (case.warm_up.0, loaded.scenario.duration.0);
     let received = |built: &Built| -> Vec<u64> {

@@ -382,7 +382,7 @@ impl HbhStudy {
         let cases = varied
             .iter()
             .flat_map(|it| self.sweep_cases(it, asked.full));
-        let cases: Vec<Case> = cases.collect();
+        let cases = transfer::of_seeds(asked, cases.collect());
         begins(asked, "hbh-sweep", transfer::count(&cases))?;
         let runs = transfer::run(&cases, false, || asked.outside.done())?;
         let hashes = runs.iter().flatten().map(|run| run.hash).collect();
@@ -473,7 +473,7 @@ impl SetUp for HbhStudy {
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
-        let cases = self.cases();
+        let cases = transfer::of_seeds(asked, self.cases());
         begins(asked, "hbh", transfer::count(&cases))?;
         let mut runs = transfer::run(&cases, asked.captures, || asked.outside.done())?;
         let seeds = cases.iter().flat_map(|case| case.seeds.clone());

@@ -138,7 +138,7 @@ impl SetUp for HfStudy {
         if self.collapse.is_some() {
             measured.parts.insert("collapse", long);
         }
-        came.push(("mixed", mixed()?));
+        came.push(("mixed", mixed(asked.seed(1))?));
         for (part, optional) in [
             (
                 "turnarounds",
@@ -196,7 +196,7 @@ impl HfStudy {
             }
         }
         let runs = run_all(asked, "hf", &worlds, |(world, variant)| {
-            self.share(world, variant)
+            self.share(world, variant, asked.seed(1))
         })?;
         let mut came = Came::default();
         runs.iter().for_each(|run| came.note(run.1, run.2));
@@ -217,8 +217,13 @@ impl HfStudy {
 
     /// Octets of bulk's packets at the far gateway, as a share of the channel's rate; the run's
     /// hash, and what is unexplained.
-    fn share(&self, loaded: &Loaded, variant: &str) -> Result<(f64, u64, u64), BuildError> {
-        let mut built = build(loaded, variant, 1)?;
+    fn share(
+        &self,
+        loaded: &Loaded,
+        variant: &str,
+        seed: u64,
+    ) -> Result<(f64, u64, u64), BuildError> {
+        let mut built = build(loaded, variant, seed)?;
         let world = built.world_mut();
         let begin = Instant::ZERO + self.warm_up.0;
         world.run_until(begin);
@@ -242,7 +247,7 @@ impl HfStudy {
             for link in &mut world.links {
                 link.channel.rate = Some(row.rate);
             }
-            run_once(&world, Scenario::BASE, 1, asked.captures)
+            run_once(&world, Scenario::BASE, asked.seed(1), asked.captures)
         })?;
         let mut came = Came::default();
         for (place, (row, run)) in self.ping.iter().zip(runs).enumerate() {
@@ -267,9 +272,9 @@ impl HfStudy {
 
 /// What becomes of short urgent messages against the stream: the most that one took, and the bulk
 /// as a share of the rate.
-fn mixed() -> Result<Came, StudyError> {
+fn mixed(seed: u64) -> Result<Came, StudyError> {
     let mixed = load("hf/mixed.toml")?;
-    let run = run_plain(&mixed, Scenario::BASE, 1)?;
+    let run = run_plain(&mixed, Scenario::BASE, seed)?;
     let metric = |name: &str| run.metrics.get(name).copied();
     let lost = metric("flash.loss").is_none_or(|loss| loss > 0.0);
     let longest_s = metric("flash.delay_max_s").filter(|_| !lost);

@@ -43,7 +43,9 @@ impl Calls {
         let worlds = self.rates.iter();
         let worlds = worlds.map(|rate| Ok([world(rate, WORLDS[0])?, world(rate, WORLDS[1])?]));
         let worlds = worlds.collect::<Result<Vec<_>, ConfigError>>()?;
-        let cells = run_all(asked, "hf-calls", &worlds, cells)?;
+        let cells = run_all(asked, "hf-calls", &worlds, |pair| {
+            cells(pair, asked.seed(1))
+        })?;
         let mut came = Came::default();
         for (place, (rate, cells)) in self.rates.iter().zip(cells).enumerate() {
             came.note(cells.hash, cells.unexplained);
@@ -81,15 +83,15 @@ struct CallCells {
     unexplained: u64,
 }
 
-fn cells([calls, confirmed]: &[Loaded; 2]) -> Result<CallCells, BuildError> {
+fn cells([calls, confirmed]: &[Loaded; 2], seed: u64) -> Result<CallCells, BuildError> {
     let mut cells = CallCells::default();
     for place in 0..2 {
         let variant = |standard| [standard, Scenario::BASE][place];
-        let run = run_plain(calls, variant(WORLDS[0].1), 1)?;
+        let run = run_plain(calls, variant(WORLDS[0].1), seed)?;
         cells.ping_s[place] = run.metrics.get("ping.rtt_p50_s").copied();
         cells.unexplained += run.unexplained;
         cells.hash = cells.hash.rotate_left(1) ^ run.hash;
-        let run = run_plain(confirmed, variant(WORLDS[1].1), 1)?;
+        let run = run_plain(confirmed, variant(WORLDS[1].1), seed)?;
         cells.unexplained += run.unexplained;
         cells.hash = cells.hash.rotate_left(1) ^ run.hash;
         let station = |name: &str| {

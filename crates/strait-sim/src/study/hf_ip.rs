@@ -202,7 +202,7 @@ impl HfStudy {
     pub(super) fn run_ip(&self, asked: &Asked<'_>) -> Result<(Came, [Vec<Row>; 2]), StudyError> {
         let worlds = self.ip_worlds()?;
         let mut cells = run_all(asked, "hf-ip", &worlds, |(world, variant, row)| {
-            cell(world, variant, row)
+            cell(world, variant, row, asked.seed(1))
         })?;
         self.add_look_ups(&mut cells);
         let mut came = Came::default();
@@ -254,7 +254,7 @@ impl HfStudy {
             }
         }
         let cells = run_all(asked, "hf-turnarounds", &worlds, |(world, row)| {
-            cell(world, Scenario::BASE, row)
+            cell(world, Scenario::BASE, row, asked.seed(1))
         })?;
         let mut came = Came::default();
         let each = cells.chunks(turnarounds.values.len().max(1));
@@ -385,8 +385,8 @@ fn world(base: &Loaded, row: &IpRow) -> Result<Loaded, KeyError> {
     Ok(world)
 }
 
-fn cell(world: &Loaded, variant: &str, row: &IpRow) -> Result<IpCell, BuildError> {
-    let run = run_plain(world, variant, 1)?;
+fn cell(world: &Loaded, variant: &str, row: &IpRow, seed: u64) -> Result<IpCell, BuildError> {
+    let run = run_plain(world, variant, seed)?;
     let (_, metric) = row.table.traffic();
     let value = run.metrics.get(metric).copied();
     let bits = row.octets.map_or(0.0, |octets| octets.0 as f64 * 8.0);

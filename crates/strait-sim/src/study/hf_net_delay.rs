@@ -170,7 +170,7 @@ impl NetDelays {
             .flat_map(|net| SEEDS.map(move |seed| (net, seed)))
             .collect();
         let runs = run_all(asked, "hf-net-delay", &jobs, |(net, seed)| {
-            run_plain(&net.world, Scenario::BASE, *seed)
+            run_plain(&net.world, Scenario::BASE, asked.seed(*seed))
         })?;
         let mut came = Came::default();
         runs.iter()

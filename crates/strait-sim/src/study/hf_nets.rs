@@ -330,7 +330,9 @@ impl Nets {
                 worlds.extend(SEEDS.map(|seed| (world.clone(), seed)));
             }
         }
-        let runs = run_all(asked, "hf-nets", &worlds, |(world, seed)| run(world, *seed))?;
+        let runs = run_all(asked, "hf-nets", &worlds, |(world, seed)| {
+            run(world, asked.seed(*seed))
+        })?;
         let mut came = Came::default();
         for ((stations, rule), runs) in rows.iter().zip(runs.chunks(2 * SEEDS.count())) {
             let mut hash = RunHash::default();

@@ -137,7 +137,7 @@ impl Rates {
             }
         }
         let runs = run_all(asked, "hf-rate", &worlds, |(world, seed)| {
-            let run = run_once(world, Scenario::BASE, *seed, false)?;
+            let run = run_once(world, Scenario::BASE, asked.seed(*seed), false)?;
             Ok((arrived_bit_s(world, &run), run.hash))
         })?;
         let seeds = SEEDS.count();

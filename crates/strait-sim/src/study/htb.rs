@@ -67,7 +67,7 @@ struct Swarm {
 
 impl HtbStudy {
     /// The written cases, then those by chance.
-    fn cases(&self, full: bool) -> Vec<ShareCase> {
+    fn cases(&self, full: bool, first: u64) -> Vec<ShareCase> {
         let window = if full { self.window_full } else { self.window };
         let case =
             |name: String, policy: PolicyConfig, line: BitRate, flows: Vec<ShareFlow>| ShareCase {
@@ -87,7 +87,7 @@ impl HtbStudy {
         } else {
             self.swarm.cases
         };
-        let seeds = self.swarm.seed..self.swarm.seed + count;
+        let seeds = first..first + count;
         let drawn = seeds.map(|seed| {
             let (policy, flows) = draw(seed);
             case(format!("swarm {seed}"), policy, self.line, flows)
@@ -137,12 +137,13 @@ impl SetUp for HtbStudy {
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
-        let cases = self.cases(asked.full);
+        let first = asked.seed(self.swarm.seed);
+        let cases = self.cases(asked.full, first);
         let (simulated, live) = shares::both("htb", &cases, asked)?;
         let drawn = (cases.len() - self.cases.len()) as u64;
         let runs = simulated.iter();
         let runs = runs.map(|run| Row::default().with("unexplained", run.unexplained));
-        let seeds = self.swarm.seed..self.swarm.seed + drawn;
+        let seeds = first..first + drawn;
         let mut measured = Measured::of("runs", runs.collect(), seeds);
         measured.fold(simulated.iter().map(|run| run.hash));
         measured.parts.insert("drawn", Vec::new());

@@ -60,10 +60,20 @@ pub struct Asked<'a> {
     pub captures: bool,
     /// With figures.
     pub figures: bool,
-    /// What a study draws follows from this instead of its file's seed.
+    /// Runs have other seeds, which follow from this.
     pub seed: Option<u64>,
     /// Whoever waits for it.
     pub outside: &'a dyn Outside,
+}
+
+/// So far apart are the seeds of a study's runs by [`Asked::seed`].
+const SEEDS_APART: u64 = 1_000_000;
+
+impl Asked<'_> {
+    /// The seed of a run that has `own` where no other is asked for.
+    fn seed(&self, own: u64) -> u64 {
+        own.wrapping_add(self.seed.unwrap_or(0).wrapping_mul(SEEDS_APART))
+    }
 }
 
 /// What a study needs from outside of virtual time.

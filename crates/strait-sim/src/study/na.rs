@@ -453,7 +453,9 @@ impl NaStudy {
         base: &Loaded,
         cases: &[NaCase],
     ) -> Result<Vec<NaRun>, BuildError> {
-        run_all(asked, part, cases, |case| run_once(self, base, case))
+        run_all(asked, part, cases, |case| {
+            run_once(self, base, case, asked.seed(SEED))
+        })
     }
 }
 
@@ -463,7 +465,7 @@ fn sorted_out(traffic: Vec<TrafficKeys>) -> Result<Vec<TrafficConfig>, ConfigErr
     all.map_err(|error| ConfigError::of_file("traffic", error.to_string()))
 }
 
-fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, BuildError> {
+fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase, seed: u64) -> Result<NaRun, BuildError> {
     let mut loaded = base.clone();
     loaded.scenario.traffic = sorted_out(study.traffic(case))?;
     loaded.scenario.faults.clear();
@@ -477,7 +479,7 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase) -> Result<NaRun, Buil
             variant = name;
         }
     }
-    let mut built = build(&loaded, variant, SEED)?;
+    let mut built = build(&loaded, variant, seed)?;
     built.world.keep_fates();
     let settled = study.settled(case);
     built.world.run_until(settled);

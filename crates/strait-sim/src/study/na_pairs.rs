@@ -25,13 +25,15 @@ const BACKLOG_OCTETS: (f64, f64) = (1400.0, 1352.0);
 
 /// A row for each number of calls.
 pub(super) fn run(asked: &Asked<'_>, measured: &mut Measured) -> Result<(), StudyError> {
+    let loaded = load("studies/na-pairs.toml")?;
     let options = Options {
+        seed: Some(asked.seed(loaded.scenario.seed)),
         capture: asked.captures,
         record: false,
         ..Options::default()
     };
     asked.outside.begins("na-pairs", 1);
-    let mut outcome = run_scenario(&load("studies/na-pairs.toml")?, &options, |_, _| {
+    let mut outcome = run_scenario(&loaded, &options, |_, _| {
         asked.outside.done();
     })?;
     let run = outcome.of(Scenario::BASE).next();

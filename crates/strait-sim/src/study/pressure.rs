@@ -32,8 +32,7 @@ const LOOK: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// Why the scenario can't be built.
-pub(super) fn run(loaded: &Loaded, variant: &str) -> Result<Pressed, BuildError> {
-    let seed = loaded.scenario.seed;
+pub(super) fn run(loaded: &Loaded, variant: &str, seed: u64) -> Result<Pressed, BuildError> {
     let mut built = build(loaded, variant, seed)?;
     let end = Instant::ZERO + loaded.scenario.duration.0;
     let hosts = &loaded.scenario.hosts;

@@ -135,7 +135,7 @@ pub(super) fn run_places(
         .flat_map(|place| place.seeds.iter().map(each(place)));
     let jobs: Vec<(&Place, u64)> = jobs.collect();
     let runs = run_all(asked, part, &jobs, |(place, seed)| {
-        run_plain(&place.loaded, &place.variant, *seed)
+        run_plain(&place.loaded, &place.variant, asked.seed(*seed))
     })?;
     let mut left = runs.into_iter();
     let of = |place: &Place| left.by_ref().take(place.seeds.len()).collect();

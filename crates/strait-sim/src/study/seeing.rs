@@ -171,7 +171,7 @@ impl SeeingStudy {
         let reports = self.reports()?;
         let ended = run_all(asked, "seeing", &reports, |(_, loaded, variant)| {
             let end = Instant::ZERO + loaded.scenario.duration.0;
-            run_watched(loaded, variant, loaded.scenario.seed, end)
+            run_watched(loaded, variant, asked.seed(loaded.scenario.seed), end)
         })?;
         let last = |past: &Vec<Vec<Snapshot>>| -> Vec<Snapshot> {
             past.iter()
@@ -216,7 +216,7 @@ impl SetUp for SeeingStudy {
         let cases = self.loaded()?;
         let simulated = run_all(asked, "seeing", &cases, |(case, loaded)| {
             let end = Instant::ZERO + loaded.scenario.duration.0;
-            run_watched(loaded, &case.variant, loaded.scenario.seed, end)
+            run_watched(loaded, &case.variant, asked.seed(loaded.scenario.seed), end)
         })?;
         // Live for as long as labs take: minutes.
         let live = cases.iter().filter(|(case, _)| case.live);

@@ -480,6 +480,7 @@ impl SetUp for TcpStudy {
         let cells = self.cell_cases(asked.full);
         let mut cases = self.chain_cases();
         cases.extend(cells.iter().map(|cell| cell.case.clone()));
+        let cases = transfer::of_seeds(asked, cases);
         let live = cells.iter().filter(|cell| cell.live && asked.live);
         let live: Vec<(Case, String)> = live
             .map(|cell| (cell.case.clone(), cell.congestion.clone()))

@@ -16,6 +16,7 @@ use strait_qos::PolicyConfig;
 use strait_tcp::TcpCounters;
 use strait_traffic::{FlowLog, Ports, Side as End, TrafficConfig, Transfer};
 
+use super::Asked;
 use crate::build::{BuildError, lan};
 use crate::parallel::parallel;
 use crate::router::Router;
@@ -112,6 +113,17 @@ pub fn run(
         results[*index].push(ended?);
     }
     Ok(results)
+}
+
+/// The same cases, with the seeds that are asked for.
+pub(super) fn of_seeds(asked: &Asked<'_>, cases: Vec<Case>) -> Vec<Case> {
+    let seeds = |case: &Case| asked.seed(case.seeds.start)..asked.seed(case.seeds.end);
+    let own = cases.into_iter();
+    own.map(|case| Case {
+        seeds: seeds(&case),
+        ..case
+    })
+    .collect()
 }
 
 /// How many runs they have.

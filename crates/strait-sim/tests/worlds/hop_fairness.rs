@@ -80,7 +80,7 @@ fn files_and_datagrams_have_equal_shares_of_chains_that_cross() {
             ways,
             warm_up: Time(Duration::from_secs(20)),
         };
-        let shares = fair::run(&loaded, &case).unwrap();
+        let shares = fair::run(&loaded, &case, loaded.scenario.seed).unwrap();
         let all: Vec<usize> = (0..case.ways.len()).collect();
         let index = shares.jain(&all);
         assert!(index >= 0.95, "{index}, {:.0?}", shares.rates_bit_s);

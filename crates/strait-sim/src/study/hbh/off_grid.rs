@@ -180,6 +180,7 @@ impl OffGrid {
                 cases.extend(senders.map(|it| world.case(self, it, reliable, seeds)));
             }
         }
+        let cases = transfer::of_seeds(asked, cases);
         begins(asked, "hbh-off-grid", transfer::count(&cases))?;
         let runs = transfer::run(&cases, false, || asked.outside.done())?;
         measured.fold(runs.iter().flatten().map(|run| run.hash));

@@ -34,7 +34,11 @@ pub(super) fn pressure(
 ) -> Result<(), StudyError> {
     let places = Part::find(parts, "pressure")?.places()?;
     let runs = run_all(asked, "hbh-pressure", &places, |place| {
-        pressure::run(&place.loaded, &place.variant)
+        pressure::run(
+            &place.loaded,
+            &place.variant,
+            asked.seed(place.loaded.scenario.seed),
+        )
     })?;
     measured.fold(runs.iter().map(|pressed| pressed.run.hash));
     let rows = places.iter().zip(&runs).map(|(place, pressed)| {
@@ -91,7 +95,7 @@ pub(super) fn fair(
             ways: ways.iter().map(|way| way.map(String::from)).collect(),
             warm_up: WARM_UP,
         };
-        fair::run(&place.loaded, &case)
+        fair::run(&place.loaded, &case, asked.seed(place.loaded.scenario.seed))
     })?;
     measured.fold(runs.iter().map(|shares| shares.run.hash));
     let odd = runs.iter().map(|shares| shares.run.unexplained as f64);

@@ -93,7 +93,7 @@ impl Way {
         ]
     }
 
-    fn run(&self) -> Result<Run, BuildError> {
+    fn run(&self, seed: u64) -> Result<Run, BuildError> {
         let mut loaded = load(self.file)?;
         let scenario = &mut loaded.scenario;
         scenario.traffic = sorted_out(self.traffic())?;
@@ -105,7 +105,7 @@ impl Way {
             scenario.variants = vec![config_text::parse("fifo", FIFO)?];
             variant = "fifo";
         }
-        run_plain(&loaded, variant, SEED)
+        run_plain(&loaded, variant, seed)
     }
 
     fn row(&self, run: &Run) -> Row {
@@ -130,7 +130,7 @@ impl Way {
 
 /// A row for each way.
 pub(super) fn run(asked: &Asked<'_>, measured: &mut Measured) -> Result<(), StudyError> {
-    let runs = run_all(asked, "na-ways", &WAYS, Way::run)?;
+    let runs = run_all(asked, "na-ways", &WAYS, |way| way.run(asked.seed(SEED)))?;
     measured.fold_whole(runs.iter().map(|run| run.hash));
     let rows = WAYS.iter().zip(&runs).map(|(way, run)| way.row(run));
     measured.parts.insert("ways", rows.collect());

@@ -72,7 +72,9 @@ impl SetUp for ProxyStudy {
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
         let jobs = self.jobs();
-        let came = run_all(asked, "proxy", &jobs, |job| self.came(job))?;
+        let came = run_all(asked, "proxy", &jobs, |job| {
+            self.came(job, asked.seed(job.seed))
+        })?;
         let rows = Rows {
             paths: &self.path,
             runs: jobs.iter().zip(&came).collect(),
@@ -103,7 +105,11 @@ impl ProxyStudy {
         asked.outside.begins("names", all.iter().map(runs).sum());
         for loaded in &all {
             let done = |_, _| asked.outside.done();
-            let outcome = run_scenario(loaded, &Options::default(), done)?;
+            let options = Options {
+                seed: Some(asked.seed(loaded.scenario.seed)),
+                ..Options::default()
+            };
+            let outcome = run_scenario(loaded, &options, done)?;
             let checks = outcome.checks(loaded).into_iter();
             let own = |it: &Check| it.id != "unexplained-packets" || it.ok != Some(true);
             measured.checks.extend(checks.filter(own));
@@ -143,10 +149,10 @@ impl ProxyStudy {
         jobs
     }
 
-    fn came(&self, job: &Job) -> Result<Came, BuildError> {
+    fn came(&self, job: &Job, seed: u64) -> Result<Came, BuildError> {
         let loaded = self.path[job.path].world(job.system, job.load)?;
         let looks = job.load == Load::File && !job.system.is_plain();
-        came(&loaded, job.seed, looks)
+        came(&loaded, seed, looks)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::exit::BadInput;
                         strait study tcp                 in less than a minute\n  \
                         strait study tcp --full --json   every run, as one JSON object\n  \
                         strait study my-tcp.toml         a copy of scenarios/studies/tcp.toml, changed\n  \
-                        strait study grid --seed 7       worlds of another seed, for minutes\n  \
+                        strait study all --seed 7        whether checks hold with another seed\n  \
                         strait study all --strict        exit status 1 if a check fails"
 )]
 pub(crate) struct Args {
@@ -56,8 +56,9 @@ pub(crate) struct Args {
     /// Write tables and checks as a self-contained HTML page.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Another seed, for the worlds that the study `grid` draws.
-    #[arg(long)]
+    /// Another seed: chance falls otherwise in each run, and `grid` and `htb` draw other worlds.
+    /// What has no chance in it stays as it is.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     seed: Option<u64>,
     /// Write the scenarios that the study `grid` finds worth a look into this folder.
     #[arg(long, value_name = "DIR")]
