@@ -39,8 +39,10 @@ pub(crate) struct WebServer {
 const OCTETS_MAX: u64 = 1 << 30;
 
 /// `http.server` as servers in use are: a response's header and its body leave together and at
-/// once.
+/// once, and a turn's connections may come at once. Of those beyond its own limit of five, each
+/// waited a second or two for its next SYN.
 const SERVER: &str = "import http.server, runpy, socket, socketserver\n\
+     socketserver.TCPServer.request_queue_size = 512\n\
      socketserver.StreamRequestHandler.disable_nagle_algorithm = True\n\
      socketserver.StreamRequestHandler.wbufsize = 1 << 20\n";
 const SERVE: &str = "runpy.run_module('http.server', run_name='__main__')\n";
