@@ -265,3 +265,47 @@ pub(crate) fn unfinished(
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::net::{Ipv6Addr, SocketAddr, TcpStream};
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    use nix::sys::signal::kill;
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_busy_keeps_all_connections_of_a_turn() {
+        if require("python3", "python3").is_err() {
+            eprintln!("the lab's server: skipped, there is no `python3`");
+            return;
+        }
+        let mut command = Command::new("python3");
+        command.args([
+            "-u",
+            "-c",
+            &format!("{SERVER}{SERVE}"),
+            "0",
+            "--bind",
+            "::1",
+        ]);
+        let mut server = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut told = String::new();
+        let out = server.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut told).unwrap();
+        let port = told.split("port ").nth(1).unwrap();
+        let port = port.split(' ').next().unwrap().parse().unwrap();
+        let pid = Pid::from_raw(i32::try_from(server.id()).unwrap());
+        kill(pid, Signal::SIGSTOP).unwrap();
+        let to = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+        let connect = |_| TcpStream::connect_timeout(&to, Duration::from_millis(500));
+        let all: Result<Vec<TcpStream>, _> = (0..60).map(connect).collect();
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert_eq!(all.unwrap().len(), 60);
+    }
+}
