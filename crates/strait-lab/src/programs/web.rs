@@ -39,9 +39,10 @@ pub(crate) struct WebServer {
 const OCTETS_MAX: u64 = 1 << 30;
 
 /// `http.server` as servers in use are: a response's header and its body leave together and at
-/// once, and a turn's connections may come at once. Of those beyond its own limit of five, each
-/// waited a second or two for its next SYN.
-const SERVER: &str = "import http.server, runpy, socket, socketserver\n\
+/// once, a turn's connections may come at once, and nothing is left for the first request to set
+/// up. Beyond its own limit of five, connections wait a second or two for their next SYN.
+const SERVER: &str = "import http.server, mimetypes, runpy, socket, socketserver\n\
+     mimetypes.init()\n\
      socketserver.TCPServer.request_queue_size = 512\n\
      socketserver.StreamRequestHandler.disable_nagle_algorithm = True\n\
      socketserver.StreamRequestHandler.wbufsize = 1 << 20\n";
@@ -60,12 +61,22 @@ fn by_congestion(control: &str) -> String {
     )
 }
 
-/// Connections have TLS, by a certificate and its key in one file.
+/// Connections have TLS, by a certificate and its key in one file. A first session, with itself,
+/// loads what the library needs.
 fn by_tls(file: &Path) -> String {
     format!(
         "import http, ssl\n\
          tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n\
          tls.load_cert_chain('{0}')\n\
+         own = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)\n\
+         own.check_hostname, own.verify_mode = False, ssl.CERT_NONE\n\
+         there, back = ssl.MemoryBIO(), ssl.MemoryBIO()\n\
+         ends = own.wrap_bio(back, there), tls.wrap_bio(there, back, server_side=True)\n\
+         for end in ends * 2:\n\
+         \x20   try:\n\
+         \x20       end.do_handshake()\n\
+         \x20   except ssl.SSLWantReadError:\n\
+         \x20       pass\n\
          setup = socketserver.StreamRequestHandler.setup\n\
          def begin(self):\n\
          \x20   self.request = tls.wrap_socket(self.request, server_side=True)\n\
