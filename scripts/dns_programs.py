@@ -40,8 +40,10 @@ class Ground:
 
     def __init__(self, strait, short):
         self.strait, self.folder, self.running = strait, tempfile.mkdtemp(), []
-        self.short = short
-        self.round_trip_s = 0.2 if short else 1
+        self.short, self.round_trip_s = short, 0.2 if short else 1
+
+    def begin(self):
+        """Builds and starts all of it."""
         build(self.round_trip_s)
         os.makedirs("/etc/netns/d-c", exist_ok=True)
         with open("/etc/netns/d-c/resolv.conf", "w", encoding="ascii") as out:
@@ -49,26 +51,28 @@ class Ground:
         signs = shutil.which("ldns-signzone") and shutil.which("unbound")
         self.anchor = self.signed_zone() if signs else None
         self.start("d-b", ["dnsmasq", "-d", "-C", "/dev/null", "-R", "-h", "-u", "root", "-x", "", "-z",
-                           "-a", "10.5.0.2", "--address=/hf.example/10.5.0.2", "--local=/hf.example/", "--local=/gone.example/",
-                           "--local-ttl=600"])
+                           "-a", "10.5.0.2", "--address=/hf.example/10.5.0.2", "--local=/hf.example/",
+                           "--local=/gone.example/", "--local-ttl=600"])
         self.start("d-b", [sys.executable, "-m", "http.server", "80", "--directory", self.site()])
         near = self.node(1, f"""listen = ["10.1.0.1:53"]
 clients = ["10.1.0.0/24"]
 capture = {str(bool(shutil.which("nft"))).lower()}""")
         if shutil.which("nft"):
-            sh(f"{strait} proxy rules {near} | ip netns exec d-a sh")
-        self.near = self.start("d-a", [strait, "run", near])
+            sh(f"{self.strait} proxy rules {near} | ip netns exec d-a sh")
+        self.near = self.start("d-a", [self.strait, "run", near])
         far = 'resolvers = ["10.5.0.2:53"]'
         if shutil.which("unbound"):
             self.start("d-b", ["unbound", "-d", "-c", self.unbound("10.5.0.2@5301", self.zones())])
+            wait_for(lambda: ":5301 " in sh("ip netns exec d-b ss -Hlun"))
             for zone in "unbound.example", "signed.example":
                 far += f'\n[[dns.rule]]\nzone = "{zone}"\nresolvers = ["10.5.0.2:5301"]'
         if shutil.which("kresd"):
             self.start("d-b", ["kresd", "-n", "-c", self.knot(), self.folder])
+            wait_for(lambda: ":5300 " in sh("ip netns exec d-b ss -Hlun"))
             far += '\n[[dns.rule]]\nzone = "knot.example"\nresolvers = ["10.5.0.2:5300"]'
-        self.start("d-b", [strait, "run", self.node(2, far)])
-        sh("ip -n d-c route add 10.5.0.0/24 via 10.1.0.1; ip -n d-c route add 10.6.0.0/24 via 10.1.0.1; ip -n d-b route add 10.1.0.0/24 via 10.5.0.1;"
-           "ip netns exec d-a sysctl -q net.ipv4.ip_forward=1")
+        self.start("d-b", [self.strait, "run", self.node(2, far)])
+        sh("ip -n d-c route add 10.5.0.0/24 via 10.1.0.1; ip -n d-c route add 10.6.0.0/24 via 10.1.0.1;"
+           "ip -n d-b route add 10.1.0.0/24 via 10.5.0.1; ip netns exec d-a sysctl -q net.ipv4.ip_forward=1")
         until = time.monotonic() + 20
         while "10.5.0.2" not in self.client("dig +tries=1 +time=3 +short @10.1.0.1 n0.hf.example")[0]:
             if time.monotonic() > until:
@@ -198,7 +202,7 @@ long 600 IN TXT {long}
             it.wait()
         for name in NAMES:
             sh(f"ip netns del {name}", check=False)
-        shutil.rmtree("/etc/netns/d-c")
+        shutil.rmtree("/etc/netns/d-c", ignore_errors=True)
         shutil.rmtree(self.folder)
 
 
@@ -327,19 +331,18 @@ def listed(ground):
 
 
 def main():
-    ground, wrong = None, []
+    ground, wrong = Ground(os.path.abspath(sys.argv[1]), sys.argv[2:] == ["short"]), []
     for program in "musl-gcc", "unbound", "kresd", "nft", "ldns-signzone", "delv", "dnsperf":
         if not shutil.which(program):
             print(f"left out, as it isn't installed: {program}")
     try:
-        ground = Ground(os.path.abspath(sys.argv[1]), sys.argv[2:] == ["short"])
+        ground.begin()
         for part in look_ups, far_resolvers, caught, signatures, resolved, listed, rates, browser:
             for name, result, right in part(ground):
                 print(f"{name:34} {'' if right else 'WRONG: '}{result}", flush=True)
                 wrong += [] if right else [name]
     finally:
-        if ground:
-            ground.end()
+        ground.end()
     sys.exit(1 if wrong else 0)
 
 
