@@ -17,7 +17,7 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 16] = [
+const TOOLS: [Tool; 17] = [
     Tool {
         program: "ip",
         package: "iproute2",
@@ -62,6 +62,11 @@ const TOOLS: [Tool; 16] = [
         program: "dnsmasq",
         package: "dnsmasq-base",
         tests: "live look-ups of names",
+    },
+    Tool {
+        program: "dnsperf",
+        package: "dnsperf",
+        tests: "floods of live look-ups",
     },
     Tool {
         program: "direwolf",

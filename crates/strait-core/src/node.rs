@@ -589,7 +589,7 @@ pub enum StreamOp {
     /// Connect from `src` to `dst`.
     Connect {
         /// The address to come from, which needn't be the host's own (`IP_TRANSPARENT`); port 0 is
-        /// any that is free.
+        /// any that is free, as is another one from which a stream goes to `dst` already.
         src: Option<SocketAddr>,
         /// The address to go to.
         dst: SocketAddr,

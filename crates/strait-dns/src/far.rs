@@ -170,7 +170,9 @@ impl Far {
 
     /// A partner says something.
     pub fn hear_partner(&mut self, now: Instant, partner: usize, octets: &[u8]) {
-        self.stats.octets_in += octets.len() as u64;
+        if partner < self.settings.partners {
+            self.stats.octets_in += octets.len() as u64;
+        }
         match Frame::read(octets) {
             Some(Frame::Question {
                 id,
@@ -222,7 +224,7 @@ impl Far {
             self.stats.unserved += 1;
             return;
         }
-        self.stats.served += 1;
+        self.stats.served += u64::from(partner < self.settings.partners);
         if let Some(address) = job.ahead {
             self.meanings.tell(now, partner, address);
         }
@@ -521,7 +523,9 @@ impl Far {
     /// The next frame, and the partner that it is for.
     pub fn poll_frame(&mut self) -> Option<(usize, Vec<u8>)> {
         let (partner, frame) = self.frames.pop_front()?;
-        self.stats.octets_out += frame.len() as u64;
+        if partner < self.settings.partners {
+            self.stats.octets_out += frame.len() as u64;
+        }
         Some((partner, frame))
     }
 

@@ -470,7 +470,9 @@ impl Near {
 
     /// A partner says something.
     pub fn hear_partner(&mut self, now: Instant, partner: usize, octets: &[u8]) {
-        self.stats.octets_in += octets.len() as u64;
+        if partner != self.partners.own() {
+            self.stats.octets_in += octets.len() as u64;
+        }
         self.hear_frame(now, partner, octets);
     }
 
@@ -537,7 +539,7 @@ impl Near {
         else {
             return self.hear_change(now, (partner, id), types, watched, bodies);
         };
-        self.stats.answered += 1;
+        self.stats.answered += u64::from(partner != self.partners.own());
         if let Some((way, (first, last))) = self.partners.way_mut(partner).zip(crossing.sent) {
             // Of an answer that comes sooner than any could, the question is an earlier one.
             let soon = way
@@ -722,11 +724,14 @@ impl Near {
         let named = crossing.care.is_usual() && crossing.types.has(RecordType::A);
         let ahead = self.memory.ahead_of(&crossing.name).filter(|_| named);
         let octets = crossing.send(now, id, patience, ahead);
-        if crossing.tries == 1 {
-            self.stats.asked += 1;
-        } else {
-            self.stats.asked_again += 1;
+        let again = crossing.tries > 1;
+        if partner == self.partners.own() {
+            // It crosses no link: a rule has resolvers of its own.
+            self.stats.own.ruled += u64::from(!again);
+            return Some(octets);
         }
+        self.stats.asked += u64::from(!again);
+        self.stats.asked_again += u64::from(again);
         self.stats.octets_out += octets.len() as u64;
         let line = octets.len() as u64 + HEADERS;
         let line = Duration::from_nanos(line * 8_000_000_000 / link.bit_s.max(1));

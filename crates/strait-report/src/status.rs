@@ -269,11 +269,13 @@ pub fn names_text(names: &Names) -> String {
     };
     let counted = [(vec!["partners".into()], dns)].into_iter();
     append(&mut text, "", &counter_table("dns", &["names by"], counted));
-    let saved = dns.hits + dns.stale + dns.joined + dns.repeats;
+    let without = dns.hits + dns.stale + dns.joined + dns.repeats + dns.ruled;
+    let crossed = dns.octets_out + dns.octets_in;
     let _ = writeln!(
         text,
-        "\n{} of {} questions crossed; {saved} were answered or joined without.",
-        dns.asked, dns.questions
+        "\n{} of {} questions crossed, and {without} needed no crossing. Clients asked and heard \
+         {} octets; {crossed} crossed.",
+        dns.asked, dns.questions, dns.client_octets
     );
     let columns = columns(&[
         ("name", ""),

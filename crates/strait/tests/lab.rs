@@ -27,15 +27,18 @@ fn can_run(test: &str) -> bool {
         eprintln!("{test}: skipped, this needs root");
         return false;
     }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let has = |program: &&str| std::env::split_paths(&folders).any(|it| it.join(program).is_file());
-    let missing = ["ping", "curl", "python3"]
-        .into_iter()
-        .find(|program| !has(program));
+    let missing = ["ping", "curl", "python3"].into_iter().find(|it| !has(it));
     if let Some(program) = missing {
         eprintln!("{test}: skipped, there is no `{program}`");
     }
     missing.is_none()
+}
+
+fn has(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut folders = std::env::split_paths(&folders).chain(system);
+    folders.any(|it| it.join(program).is_file())
 }
 
 /// A scenario file in `folder`: twelve seconds with everything but iperf3, and a kill.

@@ -99,7 +99,7 @@ impl DnsStats {
 /// What a DNS proxy says of its own, and what follows from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnAnswerStats {
-    /// Questions of clients that rules of the node file answered.
+    /// Questions of clients that rules of the node file answered, or resolvers of these.
     pub ruled: u64,
     /// Those that an address ahead of the answer was told to, or nothing beside it.
     pub ahead: u64,

@@ -416,18 +416,28 @@ impl Sockets {
         else {
             return Ok(());
         };
-        let socket = Socket::new(Domain::for_address(dst), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_nonblocking(true)?;
-        socket.set_tcp_nodelay(true)?;
-        options::hold(&socket, held)?;
-        options::mark(&socket, dst, dscp)?;
-        if let Some(src) = src {
-            options::come_from(&socket, src)?;
-        }
-        match socket.connect(&dst.into()) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
-            _ => {}
-        }
+        let begin = |src: Option<SocketAddr>| {
+            let socket = Socket::new(Domain::for_address(dst), Type::STREAM, Some(Protocol::TCP))?;
+            socket.set_nonblocking(true)?;
+            socket.set_tcp_nodelay(true)?;
+            options::hold(&socket, held)?;
+            options::mark(&socket, dst, dscp)?;
+            if let Some(src) = src {
+                options::come_from(&socket, src)?;
+            }
+            match socket.connect(&dst.into()) {
+                Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+                _ => Ok(socket),
+            }
+        };
+        let socket = match begin(src) {
+            // A stream goes from that port to the same place: its client took two names for two
+            // places. This one has another port.
+            Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {
+                begin(src.map(|src| SocketAddr::new(src.ip(), 0)))?
+            }
+            other => other?,
+        };
         let place = self.watch.place(Which::Connection(id));
         let mut connection = Connection::new(socket, place, held);
         (connection.opening, connection.dscp) = (true, dscp);

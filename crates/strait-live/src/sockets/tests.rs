@@ -191,6 +191,30 @@ fn nothing_is_read_in_the_turn_that_tells_that_the_node_may_send() {
 }
 
 #[test]
+fn a_port_from_which_a_stream_goes_there_already_is_another_one() {
+    let there = TcpListener::bind("127.0.0.1:0").unwrap();
+    let dst = there.local_addr().unwrap();
+    // One that is free: it is given back at once.
+    let free = |it: TcpListener| it.local_addr().unwrap();
+    let src = free(TcpListener::bind("127.0.0.1:0").unwrap());
+    let mut watched = Watched::new();
+    let mut came = |n| {
+        let connect = StreamOp::Connect {
+            src: Some(src),
+            dst,
+            dscp: 0,
+            held: Held::ORDINARY,
+        };
+        watched.operate(asked(n), connect);
+        there.accept().unwrap().1
+    };
+    assert_eq!(came(1), src);
+    let second = came(2);
+    assert_eq!(second.ip(), src.ip());
+    assert_ne!(second.port(), src.port());
+}
+
+#[test]
 fn an_address_that_cannot_be_had_is_tried_again_until_it_can() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();

@@ -359,6 +359,10 @@ mod tests {
         );
         let rule =
             |zone: &str, more: &str| format!("{right}\n[[dns.rule]]\nzone = \"{zone}\"\n{more}");
+        // Addresses that are nobody's are told only where somebody wished for that.
+        let ahead = |text: &str| toml::from_str::<DnsConfig>(text).unwrap().ahead_here();
+        assert_eq!(ahead(""), None);
+        assert_eq!(ahead("ahead = true"), Some(ahead::RANGE));
         let ruled = [
             rule(".", "ipv6 = false"),
             rule("ads.example", "block = true"),

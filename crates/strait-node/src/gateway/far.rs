@@ -6,13 +6,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-use strait_core::fate::Fate;
 use strait_core::stats::{Brief, FarStats};
-use strait_core::{DropCause, Duration, Instant, Packet, PortId};
+use strait_core::{Duration, Instant, Packet, PortId};
 use strait_status::Snapshot;
 use strait_status::brief::{Hearer, OCTETS_MAX, Teller, brief};
 use strait_status::why::History;
-use strait_wire::ip::{protocol, udp_payload};
+use strait_wire::ip::udp_payload;
 
 use super::own_address_at;
 use super::proxied::{Carriage, packet};
@@ -132,19 +131,12 @@ impl Far {
         from: Hop,
         around: &mut Around<'_>,
     ) -> Option<Packet> {
-        let info = packet.info();
-        let to = info.ports.map(|(_, to)| to);
-        let is_meant = info.protocol == protocol::UDP && to == Some(self.port);
-        if !is_meant || !around.is_own(info.dst) {
-            return Some(packet);
-        }
-        let src = info.src;
-        let partner = self.partners.iter_mut().find(|it| it.stats.address == src);
-        let Some(partner) = partner.filter(|_| around.link_to(src) == Some(from)) else {
-            around.ledger.drop(now, packet, DropCause::WrongSource);
-            return None;
+        let find = |src| self.partners.iter().position(|it| it.stats.address == src);
+        let (partner, bytes) = match around.heard(now, (packet, from), self.port, find) {
+            Ok(heard) => heard?,
+            Err(packet) => return Some(packet),
         };
-        let bytes = around.ledger.close(now, packet, Fate::Absorbed);
+        let partner = &mut self.partners[partner];
         let report = udp_payload(&bytes).map_or(&[][..], |(_, payload)| payload);
         partner.stats.reports_in += 1;
         let before = partner.hearer.life();

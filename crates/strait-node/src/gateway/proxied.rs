@@ -4,9 +4,8 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-use strait_core::fate::Fate;
 use strait_core::node::{Owner, StreamEvent};
-use strait_core::{ClassId, DropCause, Duration, Effect, Input, Instant, Packet, PortId};
+use strait_core::{ClassId, Duration, Effect, Input, Instant, Packet, PortId};
 use strait_dns::Meant;
 use strait_qos::Policy;
 use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
@@ -92,13 +91,6 @@ impl Proxied {
         }
     }
 
-    /// Whether a packet is one of a session.
-    fn is_meant(&self, packet: &Packet, around: &Around<'_>) -> bool {
-        let info = packet.info();
-        let port = info.ports.map(|(_, to)| to);
-        info.protocol == protocol::UDP && port == Some(self.proxy.port()) && around.is_own(info.dst)
-    }
-
     /// Takes a packet of a partner's session, or gives it back.
     pub(super) fn take(
         &mut self,
@@ -107,18 +99,12 @@ impl Proxied {
         from: Hop,
         around: &mut Around<'_>,
     ) -> Option<Packet> {
-        if !self.is_meant(&packet, around) {
-            return Some(packet);
-        }
-        let info = packet.info();
-        let (src, manner) = (info.src, (info.dscp, info.hop_limit));
-        // Nobody else speaks for a partner: what it says comes by the way that leads to it.
-        let partner = self.proxy.find(src);
-        let Some(partner) = partner.filter(|_| around.link_to(src) == Some(from)) else {
-            around.ledger.drop(now, packet, DropCause::WrongSource);
-            return None;
+        let manner = (packet.info().dscp, packet.info().hop_limit);
+        let find = |src| self.proxy.find(src);
+        let (partner, bytes) = match around.heard(now, (packet, from), self.proxy.port(), find) {
+            Ok(heard) => heard?,
+            Err(packet) => return Some(packet),
         };
-        let bytes = around.ledger.close(now, packet, Fate::Absorbed);
         let datagram = udp_payload(&bytes).map_or(&[][..], |(_, payload)| payload);
         self.proxy.hear_partner(now, partner, manner, datagram);
         around.ledger.keep_spare(bytes);

@@ -4,13 +4,14 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use strait_core::fate::{Ledger, Origin};
+use strait_core::fate::{Fate, Ledger, Origin};
 use strait_core::mail::{MailEntry, MailOrder};
 use strait_core::names::NameEntry;
 use strait_core::node::{Owner, StreamEvent, WallTime};
-use strait_core::{Duration, Effect, Input, Instant, NeighbourId, Packet, PortId};
+use strait_core::{DropCause, Duration, Effect, Input, Instant, NeighbourId, Packet, PortId};
 use strait_mail::{Link, Switch};
 use strait_qos::Policy;
+use strait_wire::ip::protocol;
 
 use super::Stored;
 use super::dns::Dns;
@@ -97,6 +98,32 @@ impl Around<'_> {
     pub(super) fn link_to(&self, address: IpAddr) -> Option<Hop> {
         let hop = self.routes.lookup(address).or(self.default);
         hop.filter(|hop| !self.hosts.contains(hop.port))
+    }
+
+    /// Who sent a datagram to this gateway's port, and what it says of that; or the packet, if it
+    /// is none, or nothing, if it isn't a partner's: nobody else speaks for one, and what it says
+    /// comes by the way that leads to it.
+    pub(super) fn heard<P>(
+        &mut self,
+        now: Instant,
+        (packet, from): (Packet, Hop),
+        port: u16,
+        find: impl FnOnce(IpAddr) -> Option<P>,
+    ) -> Result<Option<(P, Vec<u8>)>, Packet> {
+        let info = packet.info();
+        let to = info.ports.map(|(_, to)| to);
+        if info.protocol != protocol::UDP || to != Some(port) || !self.is_own(info.dst) {
+            return Err(packet);
+        }
+        let src = info.src;
+        let Some(partner) = find(src).filter(|_| self.link_to(src) == Some(from)) else {
+            self.ledger.drop(now, packet, DropCause::WrongSource);
+            return Ok(None);
+        };
+        Ok(Some((
+            partner,
+            self.ledger.close(now, packet, Fate::Absorbed),
+        )))
     }
 
     /// Whether somebody lies at a host side, as far as routes tell.

@@ -294,8 +294,10 @@ impl Kernel {
             _ if dst.ip().is_loopback() => dst.ip(),
             _ => around.source(dst.ip()).ok_or(NETWORK_UNREACHABLE)?,
         };
-        if port != 0 {
-            return Ok(SocketAddr::new(ip, port));
+        // Where a stream goes from that port to the same place, it is another port.
+        let local = SocketAddr::new(ip, port);
+        if port != 0 && !self.streams.knows(Ends { local, remote: dst }) {
+            return Ok(local);
         }
         // One behind the other: where the far end hasn't heard of a connection's end, the next one
         // from the same port would be taken for it.

@@ -1,8 +1,9 @@
 //! Names looked up by DNS proxies.
 
 use std::path::Path;
+use std::process::Command;
 
-use super::{can_run, compared, lab, lab_that};
+use super::{STRAIT, can_run, compared, has, lab, lab_that};
 
 #[test]
 fn names_are_looked_up_by_proxies_live_as_in_virtual_time() {
@@ -72,4 +73,26 @@ fn names_are_connected_to_before_they_are_known() {
         "open-names-kept",
         "lab-nothing-left",
     ]);
+}
+
+/// Resolvers at both ends, those that verify, and floods: at most ten seconds.
+#[test]
+fn programs_of_others_look_names_up() {
+    if let Some(program) = ["dig", "dnsmasq", "ip"].iter().find(|it| !has(it)) {
+        return eprintln!("names by programs of others: skipped, there is no `{program}`");
+    }
+    if !can_run("names by programs of others") {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/dns_programs.py");
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(script).args([STRAIT, "short"]);
+    let told = command.output().unwrap();
+    let complaints = String::from_utf8_lossy(&told.stderr);
+    let told_of = String::from_utf8_lossy(&told.stdout);
+    eprintln!("{told_of}");
+    assert!(told.status.success(), "{told_of}{complaints}");
+    for row in ["dig ", "glibc", "dnsmasq at the far side", "strait dns"] {
+        assert!(told_of.contains(row), "{row}: {told_of}");
+    }
 }

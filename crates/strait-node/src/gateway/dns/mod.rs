@@ -196,19 +196,11 @@ impl Dns {
             let change = |own: &mut Self, bytes: &mut Vec<u8>| own.translation.inward(bytes);
             return self.change(now, packet, around, change);
         }
-        let info = packet.info();
-        let port = info.ports.map(|(_, to)| to);
-        let is_meant = info.protocol == protocol::UDP && port == Some(self.port);
-        if !is_meant || !around.is_own(info.dst) {
-            return Some(packet);
-        }
-        let src = info.src;
-        let partner = self.partners.iter().position(|it| it.address == src);
-        let Some(partner) = partner.filter(|_| around.link_to(src) == Some(from)) else {
-            around.ledger.drop(now, packet, DropCause::WrongSource);
-            return None;
+        let find = |src| self.partners.iter().position(|it| it.address == src);
+        let (partner, bytes) = match around.heard(now, (packet, from), self.port, find) {
+            Ok(heard) => heard?,
+            Err(packet) => return Some(packet),
         };
-        let bytes = around.ledger.close(now, packet, Fate::Absorbed);
         let frame = udp_payload(&bytes).map_or(&[][..], |(_, payload)| payload);
         if strait_dns::frame::is_answer(frame) {
             self.near.hear_partner(now, partner, frame);
