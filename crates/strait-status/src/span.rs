@@ -189,6 +189,12 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// The share of its packets that was dropped.
+    pub fn lost(&self) -> f64 {
+        let dropped = self.dropped.values().sum::<f64>();
+        share(dropped, dropped + self.packets_out)
+    }
+
     pub(crate) fn dropped_by(&self, cause: &str) -> f64 {
         self.dropped.get(cause).copied().unwrap_or(0.0)
     }

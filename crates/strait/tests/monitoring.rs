@@ -165,6 +165,39 @@ fn nfdump_reads_both_ways_of_each_flow() {
     assert_eq!(rows, expected, "{text}");
 }
 
+#[test]
+fn pmacct_reads_each_flow() {
+    if !is_there("nfacctd") {
+        eprintln!("ipfix: skipped, this needs `nfacctd` of Debian's pmacct");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let (config, flows) = (folder.path().join("config"), folder.path().join("flows"));
+    let text = format!(
+        "nfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nplugins: print\n\
+         aggregate: proto,src_host,dst_host,src_port,dst_port\nprint_output: csv\n\
+         print_refresh_time: 60\nprint_output_file: {}\n",
+        flows.display()
+    );
+    fs::write(&config, text).unwrap();
+    let mut nfacctd = Command::new("nfacctd");
+    let nfacctd = collector(nfacctd.arg("-f").arg(&config), port);
+    let strait = export(folder.path(), port);
+    drop(strait);
+    end(nfacctd);
+    // It writes what it has as it ends.
+    let until = Instant::now() + PATIENCE;
+    let mut rows: Vec<String> = Vec::new();
+    while rows.len() < 4 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(50));
+        let text = fs::read_to_string(&flows).unwrap_or_default();
+        rows = text.lines().map(str::to_owned).collect();
+    }
+    rows.sort();
+    assert_eq!(rows, ["x"]);
+}
+
 /// A scrape of a gateway that has everything.
 fn scrape() -> String {
     let text = r#"{

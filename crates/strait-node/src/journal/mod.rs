@@ -31,7 +31,7 @@ mod writer;
 use alloc::string::{String, ToString};
 
 pub use reader::{Entry, Header, HeaderError, JournalEnd, JournalReader, Record};
-pub use replay::{Difference, Pull, ReplayError, ReplayReport, replay};
+pub use replay::{Difference, Pull, ReplayError, ReplayReport, replay, replay_told};
 pub use writer::{JournalSettings, JournalWriter};
 
 use crate::config::NodeConfig;

@@ -38,7 +38,13 @@ pub(super) fn look(span: &Span<'_>, findings: &mut Vec<Finding>) {
         if link.port.up {
             flaps(span, link, findings);
             other_end(span, link, findings);
-            quality(span, link, findings);
+            match renewed(span, &link.port.name) {
+                None => quality(span, link, findings),
+                Some(since) if since.steps.len() > 1 => {
+                    quality(&since, &Link::new(link.port, &since), findings);
+                }
+                Some(_) => {}
+            }
             slow(span, link, findings);
             device(link, findings);
         } else {
@@ -241,6 +247,21 @@ fn station(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
             look,
         ));
     }
+}
+
+/// What passed since the other end began anew, if it did: what was lost before is no fault of the
+/// medium.
+fn renewed<'a>(span: &Span<'a>, name: &str) -> Option<Span<'a>> {
+    let renewals = |it: &crate::Snapshot| {
+        let port = it.ports.iter().find(|it| it.name == name);
+        let hop = port.and_then(|it| it.hop.as_ref());
+        hop.map_or(0, |it| it.renewals)
+    };
+    let pairs = span.steps.windows(2);
+    let mut pairs = pairs.map(|pair| (renewals(&pair[0]), renewals(&pair[1])));
+    // The first is its beginning with us.
+    let last = pairs.rposition(|(was, is)| was > 0 && is > was)?;
+    Span::new(&span.steps[last + 1..])
 }
 
 /// What the medium loses, steadily or now and then.

@@ -26,10 +26,11 @@ const SLOW: f64 = 0.7;
 /// What is wrong with each of several nodes. Where they are two with one link each, both ends of
 /// it are compared: what one sent against what the other got.
 pub fn together(histories: &[Vec<Snapshot>]) -> Vec<Why> {
-    let mut all: Vec<Why> = histories.iter().map(|it| why(it)).collect();
     let [one, other] = histories else {
-        return all;
+        return histories.iter().map(|it| why(it)).collect();
     };
+    let (one, other) = (both_live(one, other), both_live(other, one));
+    let mut all: Vec<Why> = [one, other].map(why).into();
     for (place, sent, came) in [(1, one, other), (0, other, one)] {
         if let Some(found) = dead(sent, came) {
             // The other end is alive, and sends: its silence has another reason.
@@ -65,6 +66,20 @@ impl Why {
             .iter()
             .any(|it| losses.contains(&it.cause) || it.weight >= GONE)
     }
+}
+
+/// What a node said while the other lived, too: that nothing came until it did is no fault of the
+/// link.
+fn both_live<'a>(own: &'a [Snapshot], other: &[Snapshot]) -> &'a [Snapshot] {
+    let (Some(now), Some(its)) = (own.last(), other.last()) else {
+        return own;
+    };
+    let age_s = |it: &Snapshot| now.uptime_s - it.uptime_s;
+    let before = own
+        .iter()
+        .take_while(|it| age_s(it) + SKEW_S > its.uptime_s);
+    let since = &own[before.count()..];
+    if since.len() > 1 { since } else { own }
 }
 
 /// The only links of two nodes, if both are up.

@@ -4,7 +4,7 @@ use alloc::vec;
 use strait_core::delay::DelayParts;
 
 use super::*;
-use crate::{Class, Dns, HostRow, Mail, Neighbour, Port, Station, TalkRow};
+use crate::{Class, Dns, Hop, HostRow, Mail, Neighbour, Port, Station, TalkRow};
 
 /// A gateway at 9600 bit/s that has run for `at` seconds, with a line that is 97 % used.
 fn gateway(at: f64) -> Snapshot {
@@ -327,6 +327,33 @@ fn services_and_the_host_are_heard() {
     assert_eq!(first(&clock(0.02)), None, "a correction");
     let twice = history(|it, at| it.local.moved = (at / 5.0) as u64);
     assert_eq!(first(&twice), Some(Cause::DuplicateAddress));
+}
+
+#[test]
+fn what_was_lost_until_the_other_end_began_anew_is_no_fault_of_the_link() {
+    // Losses in one step; hop by hop a beginning of the other end behind them is seen here.
+    let away = |renewals: u64| {
+        history(move |it, at| {
+            let lost = if at >= 115.0 { 60 } else { 0 };
+            it.ports[1].damaged = lost;
+            it.ports[1].hop = Some(Hop {
+                renewals: if at >= 118.0 { renewals } else { 1 },
+                ..Hop::default()
+            });
+        })
+    };
+    assert_eq!(first(&away(1)), Some(Cause::Fading));
+    assert_eq!(first(&away(2)), None);
+    // Elsewhere both ends show it: the other one lives for ten seconds.
+    let young = |born: f64| {
+        let mut other = history(move |it, at| it.uptime_s = at - born);
+        other.retain(|it| it.uptime_s > 0.0);
+        other.iter_mut().for_each(|it| it.node = "b".into());
+        other
+    };
+    let both = |born: f64| together(&[away(1), young(born)])[0].is_well();
+    assert!(both(120.0));
+    assert!(!both(0.0), "it was there all the time");
 }
 
 #[test]
