@@ -234,7 +234,7 @@ const main = async () => {
 
 const behind = async (page, node) => {
   const rows = () => page.$$eval(".long-body .long-row", (all) => all.map((one) => one.textContent));
-  for (const [view, link] of [["classes", "tbody a"], ["links", "tbody tr:last-child a"], ["flows", "tbody a"], ["overview", ".row.chosen .tile a"]]) {
+  for (const [view, link] of [["classes", "tbody a:text-is('interactive')"], ["links", "tbody tr:last-child a"], ["flows", "tbody a"], ["overview", ".row.chosen .tile a"]]) {
     await page.goto(`${node}/${view}`);
     await page.waitForFunction((view) => location.hash.endsWith(view) && document.querySelector("#views [aria-current]").hash.endsWith(view), view);
     const words = (await page.getAttribute(link, "href")).split("/").at(-1);

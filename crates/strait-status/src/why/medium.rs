@@ -38,13 +38,7 @@ pub(super) fn look(span: &Span<'_>, findings: &mut Vec<Finding>) {
         if link.port.up {
             flaps(span, link, findings);
             other_end(span, link, findings);
-            match renewed(span, &link.port.name) {
-                None => quality(span, link, findings),
-                Some(since) if since.steps.len() > 1 => {
-                    quality(&since, &Link::new(link.port, &since), findings);
-                }
-                Some(_) => {}
-            }
+            quality(span, link, findings);
             slow(span, link, findings);
             device(link, findings);
         } else {
@@ -144,11 +138,13 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     let bad_in = link.bad_in + foreign_hops;
     let garbage = bad_in >= ENOUGH && share(bad_in, bad_in + link.packets_in) > 0.9;
     if other_format > 0.0 || foreign || garbage {
+        let of = match garbage {
+            true => format!(" ({bad_in} of {} frames)", bad_in + link.packets_in),
+            false => String::new(),
+        };
         let text = format!(
-            "What comes by {name} can't be read ({} of {} frames): the other end has another rate, \
-             framing, profile or check.",
-            bad_in,
-            bad_in + link.packets_in,
+            "What comes by {name} can't be read{of}: the other end has another rate, framing, \
+             profile or check."
         );
         let look = format!("compare the port {name} in both node files: `strait check NODE.toml`");
         findings.push(Finding::new((Cause::Unreadable, GONE), name, text, look));
@@ -247,21 +243,6 @@ fn station(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
             look,
         ));
     }
-}
-
-/// What passed since the other end began anew, if it did: what was lost before is no fault of the
-/// medium.
-fn renewed<'a>(span: &Span<'a>, name: &str) -> Option<Span<'a>> {
-    let renewals = |it: &crate::Snapshot| {
-        let port = it.ports.iter().find(|it| it.name == name);
-        let hop = port.and_then(|it| it.hop.as_ref());
-        hop.map_or(0, |it| it.renewals)
-    };
-    let pairs = span.steps.windows(2);
-    let mut pairs = pairs.map(|pair| (renewals(&pair[0]), renewals(&pair[1])));
-    // The first is its beginning with us.
-    let last = pairs.rposition(|(was, is)| was > 0 && is > was)?;
-    Span::new(&span.steps[last + 1..])
 }
 
 /// What the medium loses, steadily or now and then.

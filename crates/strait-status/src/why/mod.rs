@@ -9,6 +9,7 @@ mod load;
 mod medium;
 mod pairs;
 mod refused;
+mod renewal;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,8 @@ causes! {
     OneWay = "one-way",
     /// All that comes is unreadable: another rate, framing, profile or check.
     Unreadable = "unreadable",
+    /// The gateway at the other end began anew a short while ago.
+    FarAnew = "far-anew",
     /// A station on a radio doesn't answer.
     HfSilent = "hf-silent",
     /// The medium loses or damages a steady part of what is sent.
@@ -177,10 +180,11 @@ const PACKETS_MAX: usize = 5;
 /// What is wrong with a node by its snapshots, the oldest first: best of half a minute, one each
 /// three seconds. One is enough; it then tells of the whole time since the node's start.
 pub fn why(history: &[Snapshot]) -> Why {
+    let mut findings = Vec::new();
+    let history = renewal::since(history, &mut findings);
     let Some(span) = Span::new(history) else {
         return Why::default();
     };
-    let mut findings = Vec::new();
     medium::look(&span, &mut findings);
     refused::look(&span, &mut findings);
     services::look(&span, &mut findings);

@@ -343,17 +343,53 @@ fn what_was_lost_until_the_other_end_began_anew_is_no_fault_of_the_link() {
         })
     };
     assert_eq!(first(&away(1)), Some(Cause::Fading));
-    assert_eq!(first(&away(2)), None);
-    // Elsewhere both ends show it: the other one lives for ten seconds.
-    let young = |born: f64| {
-        let mut other = history(move |it, at| it.uptime_s = at - born);
-        other.retain(|it| it.uptime_s > 0.0);
-        other.iter_mut().for_each(|it| it.node = "b".into());
-        other
+    let told = why(&away(2));
+    assert_eq!(told.findings.len(), 1, "{told:?}");
+    assert!(
+        told.sentence
+            .starts_with("The far gateway began anew 12 s ago"),
+        "{told:?}"
+    );
+    // Elsewhere both ends show it: of the other one's life there are ten seconds, whether its clock
+    // began anew or only its counters.
+    let cause = |other: Vec<Snapshot>| {
+        let told = &together(&[away(1), other])[0];
+        (
+            told.findings.len(),
+            told.findings.first().map(|it| it.cause),
+        )
     };
-    let both = |born: f64| together(&[away(1), young(born)])[0].is_well();
-    assert!(both(120.0));
-    assert!(!both(0.0), "it was there all the time");
+    let mut restarted = history(|it, at| it.uptime_s = at - 120.0);
+    restarted.retain(|it| it.uptime_s > 0.0);
+    assert_eq!(cause(restarted), (1, Some(Cause::FarAnew)));
+    let simulated = history(|it, at| it.packets.admitted = if at >= 118.0 { 3 } else { 500 });
+    assert_eq!(cause(simulated), (1, Some(Cause::FarAnew)));
+    assert_eq!(
+        cause(history(|_, _| ())).1,
+        Some(Cause::Fading),
+        "it was there all the time"
+    );
+}
+
+#[test]
+fn what_is_on_its_way_is_not_lost() {
+    let way = |delay_s: f64, lost: f64| {
+        let sent = history(|_, _| ());
+        let mut came = history(|it, at| {
+            let at = (at - 100.0 - delay_s).max(0.0);
+            it.ports[1].frames_in = (20.0 * at * (1.0 - lost)) as u64;
+            it.ports[1].octets_in = (930.0 * at * (1.0 - lost)) as u64;
+        });
+        came.iter_mut().for_each(|it| it.node = "b".into());
+        together(&[sent, came])[1]
+            .findings
+            .first()
+            .map(|it| it.cause)
+    };
+    assert_eq!(way(0.0, 0.0), None);
+    assert_eq!(way(5.0, 0.0), None, "three seconds' snapshots");
+    assert_eq!(way(0.0, 0.2), Some(Cause::LinkErrors));
+    assert_eq!(way(5.0, 0.2), Some(Cause::LinkErrors));
 }
 
 #[test]
