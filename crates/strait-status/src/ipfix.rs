@@ -1,5 +1,5 @@
-//! Flows for collectors: IPFIX (RFC 7011) with the elements of RFC 7012. Each way is a record of its
-//! own: not every collector reads those that have both (RFC 5103).
+//! Flows for collectors: IPFIX (RFC 7011) with the elements of RFC 7012. Each way is a record of
+//! its own: not every collector reads those that have both (RFC 5103).
 //!
 //! A record tells what of a flow passed between two snapshots. There are records of the flows that
 //! the snapshot has: those with the most octets of late.

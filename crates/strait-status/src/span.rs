@@ -42,8 +42,8 @@ pub(crate) fn share(part: f64, whole: f64) -> f64 {
     }
 }
 
-/// The snapshots of the last one's incarnation. Simulated, clocks go on where a node begins anew, and
-/// counters don't.
+/// The snapshots of the last one's incarnation. Simulated, clocks go on where a node begins anew,
+/// and counters don't.
 pub(crate) fn last_life(history: &[Snapshot]) -> &[Snapshot] {
     let packets = |it: &Snapshot| it.packets.admitted + it.packets.originated;
     let anew =

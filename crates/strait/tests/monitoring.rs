@@ -1,5 +1,5 @@
-//! What other programs read of gateways: IPFIX by `nfcapd` with `nfdump` and by `nfacctd` of pmacct,
-//! metrics by `promtool`, and the dashboard. Programs that aren't there are skipped.
+//! What other programs read of gateways: IPFIX by `nfcapd` with `nfdump` and by pmacct's
+//! `nfacctd`, metrics by `promtool`, and the dashboard. Programs that aren't there are skipped.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::fs;

@@ -225,7 +225,7 @@ impl Arrivals {
         };
         guest.storing = guest.storing.saturating_sub(1);
         if let Some(arrival) = &mut guest.arrival {
-            arrival.failed = arrival.failed.or(result.err());
+            arrival.failed = arrival.failed.or_else(|| result.err());
         }
         if guest.storing == 0
             && let Some(right) = guest.arrival.as_mut().and_then(|it| it.ending.take())

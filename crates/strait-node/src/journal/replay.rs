@@ -186,7 +186,7 @@ pub fn replay_told(
         }
         while entry.now >= next {
             told(&name, next, &*run.node);
-            next = next + step;
+            next += step;
         }
         run.repeat(entry);
         if run.report.difference.is_some() {

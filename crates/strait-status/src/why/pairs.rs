@@ -139,8 +139,8 @@ fn slow(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     Some(Finding::new((Cause::SlowLine, weight), name, text, look))
 }
 
-/// A way by which a part of what is sent doesn't come, without a trace at either end. What is on its
-/// way is there some snapshots later: of each such delay the one by which least is lost.
+/// A way by which a part of what is sent doesn't come, without a trace at either end. What is on
+/// its way is there some snapshots later: of each such delay the one by which least is lost.
 fn lossy(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     let delays = 0..=LATE.min(sent.len()).min(came.len());
     let all = delays.filter_map(|by| lost(&sent[..sent.len() - by], &came[by..]));

@@ -34,8 +34,8 @@ use crate::exit::BadInput;
                   What each cause means, and what to do: docs/book/why.md"
 )]
 pub(crate) struct Args {
-    /// Status sockets, files with what `strait status --json` or --snapshots wrote, journals, or one
-    /// scenario (`.toml`); not needed where one gateway runs.
+    /// Status sockets, files with what `strait status --json` or --snapshots wrote, journals, or
+    /// one scenario (`.toml`); not needed where one gateway runs.
     of: Vec<PathBuf>,
     /// One JSON list on stdout: an object for each gateway.
     #[arg(long)]
