@@ -410,7 +410,7 @@ export const well = (node) => {
     { what: "line use", value: use ? percent(use.value) : "–", note: use?.of, find: use?.of },
     { what: "longest wait", value: wait ? seconds(wait.value) : "–", note: wait?.of, find: wait?.of },
     { what: "dropped here", value: percent(loss), note: `${number(sum(now.packets.dropped))} ever`, bad: loss > 0.01, find: "dropped" },
-    { what: "calls", value: refused ? `${number(refused)} refused` : number(standing("admitted") + standing("measured")), note: refused ? `${number(standing("admitted"))} admitted` : null, bad: refused > 0 },
+    { what: "calls", value: refused ? `${number(refused)} refused` : number(callsOf(node).length), note: refused ? `${number(standing("admitted"))} admitted` : null, bad: refused > 0 },
     { what: "up for", value: seconds(now.uptime_s) },
   ];
 };
