@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""What the page costs a gateway: packets a second through two gateways, with and without a page attached.
+"""What those who look on cost a gateway: packets a second through two gateways, with and without them.
 
     scripts/web_cost.py STRAIT [PAIRS]
 
 Two namespaces, a gateway by `strait run` in each, UDP ports between them, small packets by iperf3 as fast as they
-pass. In turns, so that what else the machine does meets both: alone, and with `strait web` on both status sockets and
-a reader of its events. Prints the median of the pairs' ratios. Needs root, iperf3 and curl.
+pass. In turns, so that what else the machine does meets both: alone, and with `strait web` on both status sockets, a
+reader of its events, `strait top` on a terminal, IPFIX each second, and a scrape of the metrics each second. Prints the
+median of the pairs' ratios. Needs root, iperf3 and curl.
 """
 import json
+import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 STRAIT = sys.argv[1]
@@ -30,7 +34,46 @@ kind = "udp"
 local = "192.0.2.{n}:7000"
 neighbours = [{{ name = "{far}", address = "192.0.2.{m}:7000" }}]
 frame = 1500
+[status]
+metrics = "127.0.0.1:9464"
 """
+SCRAPE = "while :; do curl -so /dev/null http://127.0.0.1:9464/metrics; sleep 1; done"
+
+
+def on_terminal(*command):
+    """A process on a terminal, and a thread that reads what comes there."""
+    near, far = os.openpty()
+    process = subprocess.Popen(command, stdin=far, stdout=far, stderr=subprocess.DEVNULL, env={**os.environ, "TERM": "vt220"})
+    os.close(far)
+
+    def read():
+        try:
+            while os.read(near, 65536):
+                pass
+        except OSError:
+            os.close(near)
+
+    threading.Thread(target=read, daemon=True).start()
+    return process
+
+
+def attach(folder):
+    sockets = [str(folder / f"{own}.sock") for own in "ab"]
+    web = start(STRAIT, "web", *sockets, "--listen", "127.0.0.1:0")
+    yield web
+    yield start("curl", "-sN", web.stdout.readline().strip() + "events")
+    yield on_terminal(STRAIT, "top", *sockets)
+    yield start(STRAIT, "ipfix", *sockets, "--to", "127.0.0.1:4739", "--interval", "1")
+    for own in "ab":
+        # In a session of its own: its children end with it.
+        yield start("ip", "netns", "exec", f"cost-{own}", "sh", "-c", SCRAPE, start_new_session=True)
+
+
+def end(process):
+    if os.getpgid(process.pid) == process.pid:
+        os.killpg(process.pid, signal.SIGTERM)
+    process.terminate()
+    process.wait()
 
 
 def run(*command):
@@ -71,14 +114,14 @@ def main():
         ratios, alone = [], []
         for _ in range(PAIRS):
             alone.append(packets_a_second())
-            web = start(STRAIT, "web", *(str(folder / f"{own}.sock") for own in "ab"), "--listen", "127.0.0.1:0")
-            reader = start("curl", "-sN", web.stdout.readline().strip() + "events")
+            attached = list(attach(folder))
+            time.sleep(1)
+            assert all(process.poll() is None for process in attached), "one of them has ended"
             ratios.append(packets_a_second() / alone[-1])
-            for process in (reader, web):
-                process.terminate()
-                process.communicate()
+            for process in reversed(attached):
+                end(process)
         print(json.dumps({"pairs": PAIRS, "alone_pps": round(statistics.median(alone)),
-                          "with_page": round(statistics.median(ratios), 3), "all": [round(ratio, 3) for ratio in ratios]}))
+                          "with_all": round(statistics.median(ratios), 3), "all": [round(ratio, 3) for ratio in ratios]}))
     finally:
         for process in processes:
             process.terminate()

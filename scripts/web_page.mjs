@@ -158,6 +158,9 @@ const main = async () => {
     }
   }
 
+  // From a class, a link, a flow and a figure to the packets behind it.
+  await behind(page, `${address}#${encodeURIComponent(names[0])}`);
+
   // Ten thousand flows.
   await page.goto(`${address}#crowd/flows`);
   await page.waitForSelector(".long-body .long-row");
@@ -180,7 +183,7 @@ const main = async () => {
   const shown = await page.$$eval(".long-body .long-row", (all) => all.map((one) => one.textContent));
   assert.ok(shown.some((row) => row.startsWith("10.0.39.15")), `the last flow isn't in sight: ${shown[0]}`);
   await page.fill("input[type=search]", "10.0.39.1");
-  await page.waitForFunction(() => /^flows: \d+ of 10000$/.test(document.querySelector(".find [role=status]").textContent));
+  await page.waitForFunction(() => /^Flows: \d+ of 10000$/.test(document.querySelector(".find [role=status]").textContent));
   await page.fill("input[type=search]", "");
   await page.click(".long-head button:has-text('packets')");
   await page.evaluate(() => { document.querySelector(".long").scrollTop = 0; });
@@ -227,6 +230,22 @@ const main = async () => {
   assert.deepEqual(seen, { elsewhere: [], errors: [] });
   for (const file of [saved, options.file].filter((one) => one)) await one_file(context, path.resolve(file));
   figures.requests_elsewhere = seen.elsewhere.length;
+};
+
+const behind = async (page, node) => {
+  const rows = () => page.$$eval(".long-body .long-row", (all) => all.map((one) => one.textContent));
+  for (const [view, link] of [["classes", "tbody a:text-is('interactive')"], ["links", "tbody tr:last-child a"], ["flows", "tbody a"], ["overview", ".row.chosen .tile a"]]) {
+    await page.goto(`${node}/${view}`);
+    await page.waitForFunction((view) => location.hash.endsWith(view) && document.querySelector("#views [aria-current]").hash.endsWith(view), view);
+    const words = (await page.getAttribute(link, "href")).split("/").at(-1);
+    await page.click(link);
+    await page.waitForFunction(() => document.querySelector(".find [role=status]")?.textContent.startsWith("Packets: "));
+    const wanted = decodeURIComponent(words).toLowerCase().split(" ");
+    const found = (await rows()).map((row) => row.toLowerCase());
+    assert.ok(found.length > 0, `${view}: no packet has ${wanted}`);
+    assert.ok(found.every((row) => wanted.every((word) => row.includes(word))), `${view}: ${wanted}: ${found}`);
+  }
+  figures.packets_behind = (await rows()).length;
 };
 
 const one_file = async (context, file) => {

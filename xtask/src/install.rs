@@ -1,5 +1,6 @@
 //! Programs that live tests call, and the bare target: added only where they are missing.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -89,6 +90,11 @@ const TOOLS: [Tool; 17] = [
         tests: "flows by IPFIX",
     },
     Tool {
+        program: "nfacctd",
+        package: "pmacct",
+        tests: "flows by IPFIX",
+    },
+    Tool {
         program: "npm",
         package: "npm",
         tests: "the page in a browser",
@@ -165,7 +171,18 @@ fn add(missing: &[&Tool]) {
         .args(["install", "-y", "--no-install-recommends"])
         .args(packages);
     install.env("DEBIAN_FRONTEND", "noninteractive");
+    // Tests start what they need by themselves: no package's own service is to run.
+    let policy = Path::new("/usr/sbin/policy-rc.d");
+    let own = !policy.exists() && forbid_services(policy).is_ok();
     call(&mut install);
+    if own {
+        let _ = std::fs::remove_file(policy);
+    }
+}
+
+fn forbid_services(policy: &Path) -> std::io::Result<()> {
+    std::fs::write(policy, "#!/bin/sh\nexit 101\n")?;
+    std::fs::set_permissions(policy, std::fs::Permissions::from_mode(0o755))
 }
 
 fn add_target() {

@@ -33,7 +33,7 @@ pub use self::hf::{
 pub use self::mail::MailStats;
 pub use self::olsr::OlsrStats;
 pub use self::proxy::{ProxyRefusal, ProxyStats, SessionStats};
-pub use self::talkers::{FlowTalk, HostTalk, Talk, Talker, Talkers};
+pub use self::talkers::{FlowTalk, HostTalk, Talk, Talker, Talkers, Telling};
 
 /// Packets destroyed, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

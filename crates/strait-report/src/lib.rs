@@ -4,6 +4,7 @@
 //! A [`Report`] is HTML that needs nothing else: tables, checks, plots, where the time went, and
 //! the configuration to repeat it. Every text from outside is escaped.
 
+pub mod bars;
 mod counters;
 mod delay;
 mod downsample;

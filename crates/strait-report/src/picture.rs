@@ -62,6 +62,11 @@ impl Letters {
         }
     }
 
+    /// Of a bar.
+    pub(crate) const fn full(self) -> char {
+        self.areas()[0]
+    }
+
     /// Dots of a letter: across, and up.
     const fn dots(self) -> (usize, usize) {
         match self {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use strait_core::Instant;
-use strait_core::fate::FateRecord;
 use strait_core::hash::RunHash;
 use strait_core::stats::{ClassStats, Stats};
 use strait_core::time::Duration;
@@ -13,12 +12,12 @@ use strait_report::table::Check;
 use strait_scenario::topology::Role;
 use strait_scenario::{Loaded, Scenario, World as Place, local_metrics};
 use strait_status::why::{History, SPAN_S, STEP_S};
-use strait_status::{Ended, Port, Snapshot};
+use strait_status::{Port, Snapshot};
 use strait_traffic::{FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig};
 
 use crate::build::{BuildError, Built, build};
 use crate::parallel::parallel;
-use crate::world::{NodeIndex, World, delivered};
+use crate::world::{World, delivered};
 
 /// What to run.
 #[derive(Clone, Debug, Default)]
@@ -56,8 +55,6 @@ pub struct Run {
     pub nodes: Vec<Snapshot>,
     /// The same on the way, the earliest first, where that is recorded.
     pub moments: Vec<Vec<Snapshot>>,
-    /// By node, packets that ended since the moment before: of each class some that tell most.
-    pub ended: Vec<BTreeMap<String, Vec<Ended>>>,
     /// Packets that a node took in and nobody had sent: a bug unless 0.
     pub unexplained: u64,
     /// Packets over links.
@@ -100,44 +97,19 @@ fn run_recorded(
     if capture {
         built.world.capture();
     }
-    let (mut moments, mut ended) = (Vec::new(), Vec::new());
-    if record {
-        built.world.keep_fates();
-    }
+    let mut moments = Vec::new();
     let series = sample(loaded, variant, &mut built, |world| {
         if record {
-            let snapshots: Vec<Snapshot> = world.snapshots().collect();
-            ended.push(telling(world, &snapshots));
-            moments.push(snapshots);
-            world.keep_fates();
+            moments.push(world.snapshots().collect());
         }
     });
     built.world.check();
     let mut run = collect(loaded, variant, seed, &mut built, series);
     run.moments = moments;
-    run.ended = ended;
     if capture {
         run.mgen_logs = mgen_logs(seed, &built);
     }
     Ok(run)
-}
-
-/// Packets of each class that are told, from one moment to the next: so many that stayed longest,
-/// and as many that were dropped.
-const TELLING: usize = 2;
-
-fn telling(world: &World, snapshots: &[Snapshot]) -> BTreeMap<String, Vec<Ended>> {
-    let mut by_node: BTreeMap<NodeIndex, Vec<&FateRecord>> = BTreeMap::new();
-    for entry in world.fates() {
-        by_node.entry(entry.node).or_default().push(&entry.record);
-    }
-    let names: Vec<&str> = world.names().collect();
-    let told = by_node.into_iter().filter_map(|(node, records)| {
-        let snapshot = snapshots.iter().find(|it| it.node == names[node.0])?;
-        let ended = Ended::telling(records.into_iter(), &snapshot.classes, TELLING);
-        Some((snapshot.node.clone(), ended))
-    });
-    told.collect()
 }
 
 /// The same for its metrics alone: without plots and captures.
@@ -373,7 +345,6 @@ pub(crate) fn collect(
         series,
         nodes,
         moments: Vec::new(),
-        ended: Vec::new(),
         unexplained: built.world.unexplained(),
         hops: built.world.hops(),
         events: built.world.events(),

@@ -2,19 +2,23 @@
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 use strait_core::delay::DelayPart;
 use strait_core::fate::{Fate, FateRecord};
+use strait_core::stats::Stats;
 
-use crate::{Class, seconds};
+use crate::{Snapshot, TalkRow, seconds};
 
 /// What became of a packet in one node, and where its time went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ended {
+    /// The same at each gateway on its path, and another for another packet; in hexadecimal.
+    pub packet: String,
     /// Its class.
     pub class: String,
     /// When it ended, by the node's clock.
@@ -42,103 +46,123 @@ pub const fn fate_name(fate: Fate) -> &'static str {
 }
 
 impl Ended {
-    /// Those of each class that tell most: the `most` that stayed longest, and as many that were
-    /// dropped.
-    pub fn telling<'a>(
-        records: impl Iterator<Item = &'a FateRecord>,
-        classes: &[Class],
-        most: usize,
-    ) -> Vec<Self> {
-        let is_lost = |it: &FateRecord| matches!(it.fate, Fate::Dropped(_));
-        let mut groups: BTreeMap<_, Vec<&FateRecord>> = BTreeMap::new();
-        for record in records {
-            let group = groups.entry((record.class, is_lost(record))).or_default();
-            let stay = |it: &FateRecord| it.ended.since(it.began);
-            let place = group.partition_point(|it| stay(it) >= stay(record));
-            if place < most {
-                group.insert(place, record);
-                group.truncate(most);
-            }
-        }
-        let all = groups.into_values().flatten();
-        all.map(|record| Self::new(record, classes)).collect()
-    }
-
-    fn new(record: &FateRecord, classes: &[Class]) -> Self {
-        let class = classes.get(usize::from(record.class.0));
+    pub(crate) fn new(record: &FateRecord, stats: &Stats) -> Self {
+        let class = stats.classes.get(record.class.index());
         // To a tenth of a millisecond.
         let rounded = |ns: u64| seconds((ns + 50_000) / 100_000 * 100_000);
-        let parts = DelayPart::ALL.map(|part| (part.name(), record.parts.part_ns(part)));
-        let parts = parts.into_iter().filter(|it| it.1 > 0);
+        let parts = DelayPart::ALL.map(|part| (part.name(), rounded(record.parts.part_ns(part))));
+        let parts = parts.into_iter().filter(|it| it.1 > 0.0);
         Self {
+            packet: format!("{:016x}", record.digest),
             class: class.map_or_else(String::new, |it| it.name.clone()),
             at_s: rounded(record.ended.as_nanos()),
             octets: record.octets,
             fate: fate_name(record.fate).to_owned(),
             stay_s: rounded(record.ended.since(record.began).as_nanos() as u64),
-            parts_s: parts
-                .map(|(name, ns)| (name.to_owned(), rounded(ns)))
-                .collect(),
+            parts_s: parts.map(|(name, s)| (name.to_owned(), s)).collect(),
         }
     }
 }
 
+/// A packet behind a number, with whose it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Behind {
+    /// Its flow, as [`flow_name`] says it.
+    pub flow: String,
+    /// The port that its flow leaves by.
+    pub port: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub packet: Ended,
+}
+
+/// A flow's ends, and what it is: `10.1.0.2 > 10.2.0.2 UDP 5000>5004`.
+pub fn flow_name(row: &TalkRow) -> String {
+    let what = what(row.protocol, row.ports, row.mark);
+    format!("{} > {} {what}", row.source, row.destination)
+}
+
+/// What a flow is, in letters that fit.
+pub fn what(protocol: u8, ports: Option<(u16, u16)>, mark: Option<u32>) -> String {
+    let name = match protocol {
+        1 => "ICMP",
+        6 => "TCP",
+        17 => "UDP",
+        50 => "ESP",
+        58 => "ICMPv6",
+        132 => "SCTP",
+        _ => "",
+    };
+    let name = match name {
+        "" => format!("proto {protocol}"),
+        name => name.to_owned(),
+    };
+    match (ports, mark) {
+        (Some((from, to)), _) if matches!(protocol, 6 | 17 | 132) => format!("{name} {from}>{to}"),
+        (None, Some(mark)) if protocol == 50 => format!("{name} {mark:x}"),
+        _ => name,
+    }
+}
+
+/// The packets behind a snapshot's numbers, the one that stayed longest first: of each flow that
+/// counts, some that ended of late.
+pub fn behind(snapshot: &Snapshot) -> Vec<Behind> {
+    let all = snapshot.talkers.iter().flat_map(|row| {
+        row.packets.iter().map(|packet| Behind {
+            flow: flow_name(row),
+            port: row.port.clone(),
+            packet: packet.clone(),
+        })
+    });
+    let mut all: Vec<Behind> = all.collect();
+    all.sort_by(|one, other| other.packet.stay_s.total_cmp(&one.packet.stay_s));
+    all
+}
+
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use strait_core::delay::DelayParts;
-    use strait_core::fate::DropCause;
-    use strait_core::id::{ClassId, PortId};
-    use strait_core::time::Instant;
-
     use super::*;
 
     #[test]
-    fn the_longest_and_the_dropped_of_each_class_are_told() {
-        let record = |class: u8, stay_ms: u64, fate: Fate| {
-            let mut parts = DelayParts::default();
-            parts.add(DelayPart::Line, stay_ms * 1_000_000);
-            FateRecord {
-                digest: 0,
-                began: Instant::from_millis(1000),
-                ended: Instant::from_millis(1000 + stay_ms),
-                octets: 91,
-                class: ClassId(class),
-                fate,
-                own: false,
-                marked: false,
-                parts,
-            }
+    fn packets_of_all_flows_the_longest_first() {
+        let packet = |stay_s: f64| Ended {
+            stay_s,
+            ..Ended::default()
         };
-        let out = Fate::Delivered(PortId(0));
-        let lost = Fate::Dropped(DropCause::Aged);
-        let mut records = vec![record(1, 7, out), record(0, 5, lost), record(9, 1, out)];
-        records.extend((0..1000).map(|ms| record(0, ms * 7 % 1000, out)));
-        let class = |name: &str| Class {
-            name: name.into(),
-            ..Class::default()
+        let row = |protocol, ports, mark, packets: &[f64]| TalkRow {
+            source: "10.1.0.2".into(),
+            destination: "10.2.0.2".into(),
+            protocol,
+            ports,
+            mark,
+            packets: packets.iter().copied().map(packet).collect(),
+            ..TalkRow::default()
         };
-        let classes = [class("voice"), class("data")];
-        let told = Ended::telling(records.iter(), &classes, 2);
-        let told: Vec<_> = told
+        let snapshot = Snapshot {
+            talkers: alloc::vec![
+                row(17, Some((5000, 5004)), None, &[0.2, 0.1]),
+                row(50, None, Some(0xabc), &[0.3]),
+                row(1, Some((7, 0)), None, &[]),
+            ],
+            ..Snapshot::default()
+        };
+        let all = behind(&snapshot);
+        let told: Vec<_> = all
             .iter()
-            .map(|it| {
-                (
-                    it.class.as_str(),
-                    it.fate.as_str(),
-                    it.stay_s,
-                    it.parts_s["line"],
-                )
-            })
+            .map(|it| (it.flow.as_str(), it.packet.stay_s))
             .collect();
         let expected = [
-            ("voice", "delivered", 0.999, 0.999),
-            ("voice", "delivered", 0.998, 0.998),
-            ("voice", "aged", 0.005, 0.005),
-            ("data", "delivered", 0.007, 0.007),
-            ("", "delivered", 0.001, 0.001),
+            ("10.1.0.2 > 10.2.0.2 ESP abc", 0.3),
+            ("10.1.0.2 > 10.2.0.2 UDP 5000>5004", 0.2),
+            ("10.1.0.2 > 10.2.0.2 UDP 5000>5004", 0.1),
         ];
         assert_eq!(told, expected);
+        let names = [(1, Some((7, 0)), None), (47, None, None)].map(|it| what(it.0, it.1, it.2));
+        assert_eq!(names, ["ICMP", "proto 47"]);
+        // In JSON a packet stands beside its flow, and reads back.
+        let text = serde_json::to_string(&all).unwrap();
+        assert!(text.contains("\"port\":\"\",\"packet\":\"\""), "{text}");
+        assert_eq!(serde_json::from_str::<Vec<Behind>>(&text).unwrap(), all);
     }
 }

@@ -35,7 +35,7 @@ pub fn figures(span: &Span<'_>) -> BTreeMap<String, f64> {
 }
 
 /// To four digits: a recording has many of them.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 

@@ -1,10 +1,9 @@
-//! Flows for collectors: IPFIX (RFC 7011) with the elements of RFC 7012, both ways of a flow in one
-//! record (RFC 5103).
+//! Flows for collectors: IPFIX (RFC 7011) with the elements of RFC 7012. Each way is a record of
+//! its own: not every collector reads those that have both (RFC 5103).
 //!
 //! A record tells what of a flow passed between two snapshots. There are records of the flows that
 //! the snapshot has: those with the most octets of late.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -19,23 +18,18 @@ const MESSAGE_MAX: usize = 1232;
 const VERSION: u16 = 10;
 /// The set that tells of templates.
 const TEMPLATES: u16 = 2;
-/// What is counted of the way back (RFC 5103).
-const REVERSE: u32 = 29_305;
-/// Which way is forward is a guess, by the ports.
-const ARBITRARY: u8 = 0;
 
 /// An element: its number, and the octets of its values.
 type Element = (u16, u16);
 
 /// Behind the two addresses, in both templates.
-const ELEMENTS: [Element; 14] = [
+const ELEMENTS: [Element; 13] = [
     (152, 8), // flowStartMilliseconds
     (153, 8), // flowEndMilliseconds
     (7, 2),   // sourceTransportPort
     (11, 2),  // destinationTransportPort
     (4, 1),   // protocolIdentifier
     (5, 1),   // ipClassOfService
-    (239, 1), // biflowDirection
     (14, 4),  // egressInterface
     (1, 8),   // octetDeltaCount
     (2, 8),   // packetDeltaCount
@@ -44,8 +38,6 @@ const ELEMENTS: [Element; 14] = [
     (133, 8), // droppedPacketDeltaCount
     (132, 8), // droppedOctetDeltaCount: by the mean size of the flow's packets
 ];
-/// Of the way back.
-const BACK: [Element; 2] = [(1, 8), (2, 8)];
 
 /// One family's template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,12 +142,7 @@ fn template(family: Family) -> Vec<u8> {
         fields.extend(number.to_be_bytes());
         fields.extend(octets.to_be_bytes());
     }
-    for (number, octets) in BACK {
-        fields.extend((number | 0x8000).to_be_bytes());
-        fields.extend(octets.to_be_bytes());
-        fields.extend(REVERSE.to_be_bytes());
-    }
-    let count = own.len() + ELEMENTS.len() + BACK.len();
+    let count = own.len() + ELEMENTS.len();
     let mut set = Vec::new();
     set.extend(TEMPLATES.to_be_bytes());
     set.extend(((SET_HEADER + 4 + fields.len()) as u16).to_be_bytes());
@@ -165,28 +152,10 @@ fn template(family: Family) -> Vec<u8> {
     set
 }
 
-/// A record for each flow of which something passed, or for both ways of it.
+/// A record for each flow of which something passed.
 fn records(span: &Span<'_>, times: (u64, u64)) -> Vec<(Family, Vec<u8>)> {
-    let mut done = vec![false; span.flows.len()];
-    let mut records = Vec::new();
-    for (n, flow) in span.flows.iter().enumerate() {
-        if done[n] {
-            continue;
-        }
-        let back = span.back(flow);
-        let place = back.and_then(|it| span.flows.iter().position(|one| core::ptr::eq(one, it)));
-        if let Some(place) = place {
-            done[place] = true;
-        }
-        let (forward, back) = match back {
-            Some(back) if is_answer(flow) => (back, Some(flow)),
-            back => (flow, back),
-        };
-        if passed(forward) || back.is_some_and(passed) {
-            records.extend(record(span, (forward, back), times));
-        }
-    }
-    records
+    let those = span.flows.iter().filter(|it| passed(it));
+    those.filter_map(|it| record(span, it, times)).collect()
 }
 
 fn passed(flow: &Flow<'_>) -> bool {
@@ -197,14 +166,9 @@ fn dropped(flow: &Flow<'_>) -> f64 {
     flow.dropped.values().sum()
 }
 
-/// Whether a flow seems to come from a server: its port is the lower one.
-fn is_answer(flow: &Flow<'_>) -> bool {
-    flow.row.ports.is_some_and(|(from, to)| from < to)
-}
-
 fn record(
     span: &Span<'_>,
-    (flow, back): (&Flow<'_>, Option<&Flow<'_>>),
+    flow: &Flow<'_>,
     (before_ms, now_ms): (u64, u64),
 ) -> Option<(Family, Vec<u8>)> {
     let row = flow.row;
@@ -221,8 +185,7 @@ fn record(
         }
         _ => return None,
     };
-    let idle_s = back.map_or(row.idle_s, |it| it.row.idle_s.min(row.idle_s));
-    let ended_ms = now_ms.saturating_sub((idle_s * 1e3) as u64);
+    let ended_ms = now_ms.saturating_sub((row.idle_s * 1e3) as u64);
     // A gateway that began since then has counted from its beginning.
     let began_ms = before_ms.max(now_ms.saturating_sub((span.s * 1e3) as u64));
     let ports = row.ports.filter(|_| matches!(row.protocol, 6 | 17 | 132));
@@ -233,7 +196,7 @@ fn record(
     out.extend(ended_ms.max(began_ms).to_be_bytes());
     out.extend(from.to_be_bytes());
     out.extend(to.to_be_bytes());
-    out.extend([row.protocol, row.dscp << 2, ARBITRARY]);
+    out.extend([row.protocol, row.dscp << 2]);
     out.extend(egress.map_or(0, |it| it as u32 + 1).to_be_bytes());
     let counts = [
         flow.octets_in,
@@ -242,8 +205,6 @@ fn record(
         flow.packets_out,
         dropped(flow),
         dropped(flow) * size,
-        back.map_or(0.0, |it| it.octets_in),
-        back.map_or(0.0, |it| it.packets_in),
     ];
     out.extend(counts.iter().flat_map(|it| (*it as u64).to_be_bytes()));
     Some((family, out))
@@ -254,6 +215,7 @@ mod tests {
     use super::*;
     use crate::{Port, TalkRow};
     use alloc::string::String;
+    use alloc::vec;
 
     fn talker(from: &str, to: &str, ports: (u16, u16), packets: u64) -> TalkRow {
         TalkRow {
@@ -288,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_are_one_record_and_octets_are_these() {
+    fn each_way_is_a_record_and_octets_are_these() {
         let (a, b) = ("10.0.0.1", "10.0.0.2");
         let mut exporter = Exporter::new(7);
         let first = snapshot(10.0, vec![talker(b, a, (80, 4000), 1)]);
@@ -317,28 +279,22 @@ mod tests {
             7,
         ];
         assert_eq!(message[..16], head);
-        // The template: 18 fields, two of them with an enterprise's number.
-        assert_eq!(message[16..24], [0, 2, 0, 88, 1, 0, 0, 18]);
+        // The template: 15 fields. Then a set of two records of 82 octets.
+        assert_eq!(message[16..24], [0, 2, 0, 68, 1, 0, 0, 15]);
         assert_eq!(message[24..32], [0, 8, 0, 4, 0, 12, 0, 4]);
-        assert_eq!(
-            message[88..104],
-            [
-                0x80, 1, 0, 8, 0, 0, 0x72, 0x79, 0x80, 2, 0, 8, 0, 0, 0x72, 0x79
-            ]
-        );
-        // The record: forward is to the lower port.
-        assert_eq!(message[104..108], [1, 0, 0, 99 + 4]);
-        let record = &message[108..];
+        assert_eq!(message[84..88], [1, 0, 0, 2 * 82 + 4]);
+        assert_eq!(message[88..96], [10, 0, 0, 2, 10, 0, 0, 1]);
+        let record = &message[88 + 82..];
         assert_eq!(record[..8], [10, 0, 0, 1, 10, 0, 0, 2]);
         assert_eq!(record[8..16], 1_000_000u64.to_be_bytes());
         assert_eq!(record[16..24], 1_009_500u64.to_be_bytes());
-        assert_eq!(record[24..31], [0x0f, 0xa0, 0, 80, 6, 46 << 2, 0]);
-        assert_eq!(record[31..35], [0, 0, 0, 2]);
-        let counts: Vec<u64> = record[35..]
+        assert_eq!(record[24..30], [0x0f, 0xa0, 0, 80, 6, 46 << 2]);
+        assert_eq!(record[30..34], [0, 0, 0, 2]);
+        let counts: Vec<u64> = record[34..]
             .chunks(8)
             .map(|it| u64::from_be_bytes(it.try_into().unwrap()))
             .collect();
-        assert_eq!(counts, [500, 5, 400, 4, 1, 100, 1000, 10]);
+        assert_eq!(counts, [500, 5, 400, 4, 1, 100]);
         // Nothing passed: nothing to tell, and the next one counts records.
         assert!(
             exporter
@@ -347,7 +303,7 @@ mod tests {
         );
         let more = vec![talker(a, b, (4000, 80), 6)];
         let messages = exporter.messages(snapshot(40.0, more), 1_030_000);
-        assert_eq!(messages[0][8..12], [0, 0, 0, 1]);
+        assert_eq!(messages[0][8..12], [0, 0, 0, 2]);
     }
 
     #[test]
@@ -375,8 +331,8 @@ mod tests {
         exporter.messages(snapshot(100.0, vec![talker(a, b, (4000, 80), 50)]), 100_000);
         let now = snapshot(2.0, vec![talker(a, b, (4000, 80), 3)]);
         let messages = exporter.messages(now, 110_000);
-        let record = &messages[0][108..];
+        let record = &messages[0][88..];
         assert_eq!(record[8..16], 108_000u64.to_be_bytes());
-        assert_eq!(record[35..43], 300u64.to_be_bytes());
+        assert_eq!(record[34..42], 300u64.to_be_bytes());
     }
 }

@@ -28,6 +28,7 @@ pub mod quality;
 mod recent;
 mod service;
 mod span;
+mod talk;
 mod talker;
 #[cfg(test)]
 mod tests;
@@ -43,7 +44,7 @@ use strait_core::time::Instant;
 
 pub use choices::{Choice, choices};
 pub use describe::{Counter, Described, Kind, Measure, Number, Shape, Value};
-pub use ended::{Ended, fate_name};
+pub use ended::{Behind, Ended, behind, fate_name, flow_name, what};
 pub use far::{Far, FarClass, FarFlow};
 pub use figures::figures;
 pub use flow::FlowRow;
@@ -56,6 +57,7 @@ pub use prometheus::metrics;
 pub use recent::Recent;
 pub use service::{Dns, Echo, Led, Mail, Olsr, Proxy, Streams};
 pub use span::{ClassSpan, Flow as FlowSpan, Link as LinkSpan, Span};
+pub use talk::{Talk, talks};
 pub use talker::{HostRow, TalkRow, TalkSource};
 
 /// How long line parts of delays are known: a node can't see when octets arrive.

@@ -1,5 +1,8 @@
 //! How a call sounds, by the E-model (ITU-T G.107), as far as a gateway can know.
 
+use serde::Serialize;
+
+use crate::figures::rounded;
 use crate::span::Span;
 
 /// Impairment of G.729A with silence suppression (G.113 Appendix I).
@@ -26,6 +29,28 @@ pub fn opinion(r: f64) -> f64 {
         return 1.0;
     }
     1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6
+}
+
+/// The same with what it means to a listener, in four digits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields mean what they mean in Quality")]
+pub struct Judged {
+    pub stay_s: f64,
+    pub lost: f64,
+    pub r: f64,
+    /// The mean opinion score that R stands for.
+    pub opinion: f64,
+}
+
+impl From<Quality> for Judged {
+    fn from(it: Quality) -> Self {
+        Self {
+            stay_s: rounded(it.stay_s),
+            lost: rounded(it.lost),
+            r: rounded(it.r),
+            opinion: rounded(opinion(it.r)),
+        }
+    }
 }
 
 /// How a call of a node may sound. Delay: the mean stay of its class here, and what is around it.

@@ -42,6 +42,17 @@ pub(crate) fn share(part: f64, whole: f64) -> f64 {
     }
 }
 
+/// The snapshots of the last one's incarnation. Simulated, clocks go on where a node begins anew,
+/// and counters don't.
+pub(crate) fn last_life(history: &[Snapshot]) -> &[Snapshot] {
+    let packets = |it: &Snapshot| it.packets.admitted + it.packets.originated;
+    let anew =
+        |was: &Snapshot, is: &Snapshot| was.uptime_s >= is.uptime_s || packets(was) > packets(is);
+    let mut pairs = history.windows(2);
+    let begin = pairs.rposition(|pair| anew(&pair[0], &pair[1]));
+    &history[begin.map_or(0, |it| it + 1)..]
+}
+
 type Counts = BTreeMap<String, u64>;
 
 /// The growth of each kind.
@@ -57,11 +68,7 @@ impl<'a> Span<'a> {
     /// Of the last snapshot's incarnation, the oldest snapshot first.
     pub fn new(history: &'a [Snapshot]) -> Option<Self> {
         let last = history.last()?;
-        let mut begin = history.len() - 1;
-        while begin > 0 && history[begin - 1].uptime_s < history[begin].uptime_s {
-            begin -= 1;
-        }
-        let steps = &history[begin..];
+        let steps = last_life(history);
         // One that has just started has been nothing before.
         let first = if steps.len() > 1 {
             steps[0].clone()
@@ -187,6 +194,12 @@ impl<'a> Flow<'a> {
             },
             turn_s: part(DelayPart::Turn),
         }
+    }
+
+    /// The share of its packets that was dropped.
+    pub fn lost(&self) -> f64 {
+        let dropped = self.dropped.values().sum::<f64>();
+        share(dropped, dropped + self.packets_out)
     }
 
     pub(crate) fn dropped_by(&self, cause: &str) -> f64 {

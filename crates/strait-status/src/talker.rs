@@ -1,6 +1,7 @@
 //! Who sends. Addresses are for an operator's eyes: they are in no log and no metrics.
 
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::delay::DelayParts;
@@ -8,6 +9,7 @@ use strait_core::flow::{FlowKey, FlowMark};
 use strait_core::stats::{FlowTalk, HostTalk, Stats, Talker};
 use strait_core::time::Instant;
 
+use crate::Ended;
 use crate::describe::described;
 use crate::node::{Counts, causes, parts_s};
 
@@ -36,6 +38,11 @@ impl TalkSource<'_> {
         let class = self.stats.classes.get(value.class.index());
         let class = class.filter(|_| ended);
         class.map_or_else(String::new, |it| it.name.clone())
+    }
+
+    fn ended(&self) -> Vec<Ended> {
+        let packets = self.talker.value.telling.packets().into_iter();
+        packets.map(|it| Ended::new(it, self.stats)).collect()
     }
 }
 
@@ -83,6 +90,8 @@ described! {
         /// Where the time of the packets that left went, summed
         #[serde(with = "parts_s")]
         delay_parts_s: DelayParts = flow.talker.value.parts;
+        /// Of late, those that stayed longest, the longest first, and the last that was dropped
+        packets: Vec<Ended> = flow.ended();
         /// Since its last packet came
         idle_s: f64 = flow.now.since(flow.talker.seen).as_secs_f64();
     }

@@ -104,6 +104,8 @@ pub struct App {
     pub(crate) view: View,
     pub(crate) looks: BTreeMap<View, Look>,
     pub(crate) filter: String,
+    /// The view from which a key led to the packets behind a row.
+    from: Option<View>,
     pub(crate) over: Over,
     pub(crate) paused: bool,
     pub(crate) tape: Option<Tape>,
@@ -155,6 +157,7 @@ impl App {
             view,
             looks: BTreeMap::new(),
             filter: options.filter.chars().take(FILTER_MAX).collect(),
+            from: None,
             over: Over::Nothing,
             paused: false,
             tape,
@@ -239,8 +242,16 @@ impl App {
             Over::Filter => self.write(key.code),
             Over::Columns(at) => self.choose(key.code, at),
             Over::Help | Over::Why => {
+                let why = self.over == Over::Why;
                 self.over = Over::Nothing;
                 match key.code {
+                    KeyCode::Enter if why => {
+                        let about = self.node().and_then(|it| it.why().about());
+                        if let Some(about) = about.map(str::to_owned) {
+                            self.show_packets(about);
+                        }
+                        Then::Draw
+                    }
                     KeyCode::Char('q') | KeyCode::F(10) => Then::Quit,
                     _ => Then::Draw,
                 }
@@ -259,10 +270,15 @@ impl App {
             KeyCode::Char('p' | 'Z' | ' ') => self.paused = !self.paused,
             KeyCode::Char('n') => self.turn(1),
             KeyCode::Char('N') => self.turn(self.nodes.len().saturating_sub(1)),
-            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.view = self.from.take().unwrap_or(self.view);
+            }
+            KeyCode::Enter => self.behind(),
             KeyCode::Tab => self.go(1),
             KeyCode::BackTab => self.go(self.views().len().saturating_sub(1)),
             KeyCode::Char(digit @ '0'..='9') => {
+                self.leave();
                 let place = digit.to_digit(10).map_or(0, |it| (it as usize + 9) % 10);
                 self.view = self.views().get(place).copied().unwrap_or(self.view);
             }
@@ -345,11 +361,35 @@ impl App {
         Then::Draw
     }
 
+    /// The packets behind the first row that is seen.
+    fn behind(&mut self) {
+        let (rows, _) = self.rows();
+        let row = rows.get(self.look().down.min(rows.len().saturating_sub(1)));
+        if let Some(words) = row.and_then(|it| self.view.find(it)) {
+            self.show_packets(words);
+        }
+    }
+
+    fn show_packets(&mut self, words: String) {
+        self.filter = words;
+        self.from = Some(self.view);
+        self.view = View::Packets;
+        self.change(|it| it.down = 0);
+    }
+
+    /// What led to packets holds for no other view.
+    fn leave(&mut self) {
+        if self.from.take().is_some() {
+            self.filter.clear();
+        }
+    }
+
     fn turn(&mut self, by: usize) {
         self.shown = (self.shown + by) % self.nodes.len().max(1);
     }
 
     fn go(&mut self, by: usize) {
+        self.leave();
         let views = self.views();
         let at = views.iter().position(|it| *it == self.view).unwrap_or(0);
         self.view = views[(at + by) % views.len()];

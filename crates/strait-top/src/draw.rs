@@ -19,6 +19,7 @@ const HELP: &str = "\
 Tab, Shift-Tab, 1 .. 0    the next view, the one before, one by its number
 n, N                      the next gateway, the one before
 w                         all that is wrong, and what to look at next
+Enter                     packets behind the first row, or behind what is wrong
 / or F4                   find: rows that have all words; Esc shows all again
 > or F6, <                sort by another column; all round: the worst first
 I                         turn the order round

@@ -9,8 +9,8 @@ use ratatui_core::style::{Color, Modifier};
 use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use strait_core::delay::{DelayPart, DelayParts};
 use strait_status::{
-    Class, Dns, Echo, FlowRow, Hop, Link, Mail, Neighbour, Olsr, Packets, Port, PortFlows, Proxy,
-    Rate, Repairs, Snapshot, Station, Streams, TalkRow,
+    Class, Dns, Echo, Ended, FlowRow, Hop, Link, Mail, Neighbour, Olsr, Packets, Port, PortFlows,
+    Proxy, Rate, Repairs, Snapshot, Station, Streams, TalkRow,
 };
 
 use crate::app::Then;
@@ -132,6 +132,19 @@ fn everything(n: u64) -> Snapshot {
         talker("2001:db8:17::abcd:2", (40_001, 5003), "data", 16, 700),
     ];
     talkers[0].dropped.insert("codel".into(), n);
+    let packet = |fate: &str, stay_s: f64| Ended {
+        packet: format!("00c0ffee00c0ffe{n:x}"),
+        class: "data".into(),
+        at_s: 10.0 * n as f64 - 1.5,
+        octets: 600,
+        fate: fate.into(),
+        stay_s,
+        parts_s: [("class", stay_s - 0.1), ("line", 0.1)]
+            .map(|(name, s)| (name.to_owned(), s))
+            .into(),
+    };
+    talkers[0].packets = vec![packet("forwarded", 6.7), packet("codel", 1.2)];
+    talkers[1].packets = vec![packet("forwarded", 0.8)];
     Snapshot {
         node: "a".into(),
         uptime_s: 10.0 * n as f64,
@@ -323,9 +336,46 @@ fn a_filter_keeps_rows_that_have_all_words() {
 }
 
 #[test]
+fn each_number_leads_to_its_packets() {
+    let mut app = app_of([1, 2].map(everything));
+    let enter = KeyEvent::from(KeyCode::Enter);
+    let flow = "10.1.0.2 > 10.2.0.2 TCP 40000>80";
+    // Of the flow that waits longest: what stayed longest, and what was dropped.
+    press(&mut app, "3");
+    app.press(enter);
+    assert_eq!(
+        (app.view, column(&app, 0)),
+        (View::Packets, vec![flow.into(); 2])
+    );
+    assert_eq!(column(&app, 2), ["forwarded", "codel"]);
+    app.press(KeyEvent::from(KeyCode::Esc));
+    assert_eq!((app.view, app.filter.as_str()), (View::Flows, ""));
+    // Of a class, and of the second link.
+    for (keys, words) in [("2", "data"), ("1j", "line")] {
+        press(&mut app, keys);
+        app.press(enter);
+        assert_eq!((app.view, app.filter.as_str()), (View::Packets, words));
+        assert_eq!(app.rows().0.len(), 3);
+    }
+    // A port that is down has no packets, and of the worst flow there are two.
+    press(&mut app, "1w");
+    app.press(enter);
+    assert_eq!((app.view, app.filter.as_str()), (View::Links, ""));
+    let up = [1, 2].map(|n| {
+        let mut snapshot = everything(n);
+        snapshot.ports.retain(|it| it.name != "radio");
+        snapshot
+    });
+    let mut app = app_of(up);
+    press(&mut app, "w");
+    app.press(enter);
+    assert_eq!((app.view, app.filter.as_str()), (View::Packets, "line"));
+}
+
+#[test]
 fn columns_are_chosen_and_one_stays() {
     let mut app = app_of([1, 2].map(everything));
-    press(&mut app, "8c");
+    press(&mut app, "9c");
     press(&mut app, " j j j ");
     assert_eq!(app.columns(), [3]);
     press(&mut app, "j ");

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use strait_core::delay::DelayPart;
 use strait_status::number::{percent, short, time};
 use strait_status::quality::{Quality, opinion};
-use strait_status::{ClassSpan, FlowRow, FlowSpan, Port, Span, Streams};
+use strait_status::{Behind, ClassSpan, FlowRow, FlowSpan, Port, Span, Streams, behind, what};
 
 use crate::table::{Cell, Column, Row, figures, words};
 use crate::{choices, counters};
@@ -18,6 +18,7 @@ pub(crate) enum View {
     Links,
     Classes,
     Flows,
+    Packets,
     Calls,
     Streams,
     Stations,
@@ -30,10 +31,11 @@ pub(crate) enum View {
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Links,
         Self::Classes,
         Self::Flows,
+        Self::Packets,
         Self::Calls,
         Self::Streams,
         Self::Stations,
@@ -50,6 +52,7 @@ impl View {
             Self::Links => "Links",
             Self::Classes => "Classes",
             Self::Flows => "Flows",
+            Self::Packets => "Packets",
             Self::Calls => "Calls",
             Self::Streams => "Streams",
             Self::Stations => "HF",
@@ -69,6 +72,7 @@ impl View {
         match self {
             Self::Links | Self::Classes | Self::Counters => true,
             Self::Flows => !now.flows.is_empty() || !now.talkers.is_empty(),
+            Self::Packets => now.talkers.iter().any(|it| !it.packets.is_empty()),
             Self::Calls => now.flows.iter().any(is_call) || !now.talkers.is_empty(),
             Self::Streams => now.proxy.is_some() || now.echo.is_some(),
             Self::Stations => port(|it| it.hf.is_some()),
@@ -85,6 +89,7 @@ impl View {
             Self::Links => &LINKS,
             Self::Classes => &CLASSES,
             Self::Flows => &FLOWS,
+            Self::Packets => &PACKETS,
             Self::Calls => &CALLS,
             Self::Streams => &STREAMS,
             Self::Stations => &STATIONS,
@@ -94,11 +99,23 @@ impl View {
         }
     }
 
+    /// Words that find the packets behind a row.
+    pub(crate) fn find(self, row: &Row) -> Option<String> {
+        let columns: &[usize] = match self {
+            Self::Flows | Self::Calls => &[0, 1, 2],
+            Self::Links | Self::Classes => &[0],
+            _ => return None,
+        };
+        let words: Vec<&str> = columns.iter().map(|n| &*row.cells[*n].text).collect();
+        Some(words.join(" "))
+    }
+
     pub(crate) fn rows(self, span: &Span<'_>) -> Vec<Row> {
         match self {
             Self::Links => links(span),
             Self::Classes => span.classes().iter().map(|it| class(it, span)).collect(),
             Self::Flows => flows(span),
+            Self::Packets => behind(span.last).iter().map(packet).collect(),
             Self::Calls => calls(span),
             Self::Streams => streams(span),
             Self::Stations => stations(span),
@@ -301,8 +318,7 @@ fn flow(talk: Option<&FlowSpan<'_>>, known: Option<&FlowRow>, span: &Span<'_>) -
     let idle_s = known
         .map(|it| it.idle_s)
         .or_else(|| row.map(|it| it.idle_s));
-    let dropped = |it: &FlowSpan<'_>| it.dropped.values().sum::<f64>();
-    let lost = |it: &FlowSpan<'_>| dropped(it) / it.packets_in.max(dropped(it)).max(1.0);
+    let lost = |it: &FlowSpan<'_>| it.lost();
     let causes = talk.iter().flat_map(|it| &it.dropped);
     let causes: Vec<String> = causes.map(|(cause, n)| format!("{cause} {n:.0}")).collect();
     let is = known.map(|it| match &it.standing {
@@ -346,25 +362,43 @@ fn flow(talk: Option<&FlowSpan<'_>>, known: Option<&FlowRow>, span: &Span<'_>) -
     }
 }
 
-/// What a flow is, in letters that fit.
-fn what(protocol: u8, ports: Option<(u16, u16)>, mark: Option<u32>) -> String {
-    let name = match protocol {
-        1 => "ICMP",
-        6 => "TCP",
-        17 => "UDP",
-        50 => "ESP",
-        58 => "ICMPv6",
-        132 => "SCTP",
-        _ => "",
-    };
-    let name = match name {
-        "" => format!("proto {protocol}"),
-        name => name.to_owned(),
-    };
-    match (ports, mark) {
-        (Some((from, to)), _) if matches!(protocol, 6 | 17 | 132) => format!("{name} {from}>{to}"),
-        (None, Some(mark)) if protocol == 50 => format!("{name} {mark:x}"),
-        _ => name,
+const PACKETS: [Column; 14] = [
+    words("flow", 33, "source, destination, protocol and ports"),
+    words("class", 7, "its class"),
+    words("became", 9, "what became of it; of a dropped one, why"),
+    figures("stay", 6, "how long it was here"),
+    figures("class", 6, "of its stay: in its class"),
+    figures("turn", 6, "of its stay: for the right to send"),
+    figures("line", 6, "of its stay: on the line"),
+    figures("repeat", 6, "of its stay: until it was sent again"),
+    figures("order", 6, "of its stay: for one before it"),
+    figures("proxy", 6, "of its stay: in a proxy"),
+    figures("size", 6, "octets of the IP packet"),
+    figures("ended", 6, "when, since the gateway's start"),
+    words("link", 8, "the port that its flow leaves by"),
+    words("packet", 16, "the same at each gateway on its way"),
+];
+
+/// A packet behind a number.
+fn packet(one: &Behind) -> Row {
+    let (flow, packet) = (one.flow.as_str(), &one.packet);
+    let part = |part: DelayPart| Cell::number(packet.parts_s.get(part.name()).copied(), time);
+    let mut cells = vec![
+        Cell::words(flow),
+        Cell::words(packet.class.as_str()),
+        Cell::words(packet.fate.as_str()),
+        Cell::number(packet.stay_s, time),
+    ];
+    cells.extend(DelayPart::ALL.map(part));
+    cells.extend([
+        Cell::number(f64::from(packet.octets), short),
+        Cell::number(packet.at_s, time),
+        Cell::words(one.port.as_str()),
+        Cell::words(packet.packet.as_str()),
+    ]);
+    Row {
+        cells,
+        worst: packet.stay_s,
     }
 }
 

@@ -21,19 +21,21 @@ const hasResults = by("results").childElementCount > 0;
 const nameOf = (n) => nodes.get(n)?.now?.node || `node ${n}`;
 
 const wanted = () => {
-  const [name, id] = location.hash.slice(1).split("/").map(decodeURIComponent);
+  const [name, id, find] = location.hash.slice(1).split("/").map(decodeURIComponent);
   const known = [...nodes.keys()].filter((n) => nodes.get(n).now).sort((a, b) => a - b);
   const n = known.find((one) => nameOf(one) === name) ?? known[0];
-  return { n, id: id || (hasResults ? "results" : "overview") };
+  return { n, id: id || (hasResults ? "results" : "overview"), find: find ?? "" };
 };
 // What a report found: it stands in the page, and is of no node.
 const RESULTS = { id: "results", title: "Results", has: () => true, build: () => {} };
 const address = (n, id) => `#${encodeURIComponent(nameOf(n))}/${id}`;
+// The packets of a node that have these words.
+const packets = (n, words) => address(n, `packets/${encodeURIComponent(words)}`);
 
 const time = (at) => (clock === "unix" ? new Date(at * 1000).toLocaleTimeString() : `${seconds(at)} of the run`);
 
 const show = () => {
-  const { n, id } = wanted();
+  const { n, id, find } = wanted();
   const node = nodes.get(n);
   by("results").hidden = !hasResults || (Boolean(node) && id !== "results");
   by("view").hidden = !by("results").hidden;
@@ -41,12 +43,12 @@ const show = () => {
   chooseNode(n);
   const there = [...(hasResults ? [RESULTS] : []), ...VIEWS.filter((one) => one.has(node.now))];
   const chosen = there.find((one) => one.id === id) ?? there[0];
-  const key = [n, chosen.id, there.map((one) => one.id), node.now.ports.map((port) => port.name), active(node.now).map((one) => one.name)].join();
+  const key = [n, chosen.id, find, there.map((one) => one.id), node.now.ports.map((port) => port.name), active(node.now).map((one) => one.name)].join();
   nav(n, there, chosen);
   if (key !== built || view.context.node.series !== node.series) {
     built = key;
     forget();
-    view = new View({ node, described, clock, places: recording?.places, all: () => [...nodes.values()].filter((one) => one.now),
+    view = new View({ node, described, clock, places: recording?.places, find, behind: (words) => packets(n, words), all: () => [...nodes.values()].filter((one) => one.now),
       place: () => seriesPlace(view.context.node) });
     chosen.build(view);
     by("view").replaceChildren(el("h2", { class: "quiet" }, `${nameOf(n)}: ${chosen.title}`), ...view.elements);
@@ -95,18 +97,20 @@ const top = () => {
   const chosen = wanted().n;
   const known = [...nodes].filter(([, node]) => node.now).sort(([a], [b]) => a - b);
   // Who is well says so where one looks at him.
-  const said = known.flatMap(([n, node]) => node.says.map((text) => ({ n, text, well: text.startsWith("All is well") })));
+  const said = known.flatMap(([n, { says }]) => (says ? [{ n, ...says, well: says.text.startsWith("All is well") }] : []));
   const says = said.filter(({ n, well }) => !well || n === chosen).sort((a, b) => a.well - b.well);
   by("says").hidden = says.length === 0;
   const text = JSON.stringify(says);
   if (by("says").dataset.text !== text) {
     by("says").dataset.text = text;
-    by("says").replaceChildren(...says.map(({ n, text, well }) =>
-      el("p", { class: well ? "well" : null }, known.length > 1 ? `${nameOf(n)}: ${text}` : text)));
+    by("says").replaceChildren(...says.map(({ n, text, about, well }) =>
+      el("p", { class: well ? "well" : null }, known.length > 1 ? `${nameOf(n)}: ${text} ` : `${text} `,
+        about ? el("a", { href: packets(n, about) }, "Its packets") : null)));
   }
   const rows = known.map(([n, node]) => {
-    const tiles = well(node).map(({ what, value, note, bad }) =>
-      el("div", { class: bad ? "tile bad" : "tile" }, el("dt", {}, what), el("dd", {}, el("b", {}, value), note ? ` ${note}` : "")));
+    const tiles = well(node).map(({ what, value, note, bad, find }) =>
+      el("div", { class: bad ? "tile bad" : "tile" }, el("dt", {}, what),
+        el("dd", {}, el("b", {}, find ? el("a", { href: packets(n, find) }, value) : value), note ? ` ${note}` : "")));
     return el("div", { class: n === chosen ? "row chosen" : "row" }, el("h2", {}, el("a", { href: address(n, "overview") }, nameOf(n))), el("dl", {}, ...tiles));
   });
   by("well").replaceChildren(...rows);

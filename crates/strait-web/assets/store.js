@@ -61,13 +61,13 @@ export class Node {
   constructor() {
     this.now = null;
     this.at = 0;
-    this.says = [];
+    this.says = null;
     this.gone = null;
     this.series = new Series();
   }
   // Takes a snapshot; `draws` unless its series are known already.
   take(line, draws = true) {
-    this.says = line.says ?? [];
+    this.says = line.says ?? null;
     this.gone = line.gone ?? null;
     if (this.gone) return;
     const next = line.full ?? patched(this.now ?? {}, line.patch);

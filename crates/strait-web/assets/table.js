@@ -6,7 +6,19 @@ const write = (cell, text) => {
   if (cell.textContent !== text) cell.textContent = text;
 };
 
-// `columns` is a list of {head, help, text(row), bad(row)}; the first names the row.
+// The text of a row's cell; with `to` it leads to the packets behind the row.
+const fill = (cell, { text, to, bad }, row) => {
+  const address = to?.(row);
+  if (!address) write(cell, text(row));
+  else {
+    if (!cell.firstElementChild) cell.replaceChildren(el("a"));
+    write(cell.firstElementChild, text(row));
+    cell.firstElementChild.href = address;
+  }
+  cell.classList.toggle("bad", Boolean(bad?.(row)));
+};
+
+// `columns` is a list of {head, help, text(row), bad(row), to(row)}; the first names the row.
 export class Table {
   constructor(caption, columns) {
     this.columns = columns;
@@ -30,10 +42,7 @@ export class Table {
         this.rows.set(key, line);
         this.body.append(line);
       }
-      this.columns.forEach(({ text, bad }, n) => {
-        write(line.cells[n], text(row));
-        line.cells[n].classList.toggle("bad", Boolean(bad?.(row)));
-      });
+      this.columns.forEach((column, n) => fill(line.cells[n], column, row));
     }
     for (const [key, line] of this.rows) {
       if (!seen.has(key)) {
@@ -83,9 +92,9 @@ const ROW_PX = 26;
 
 // Ten thousand rows of which those in sight exist. Sorted by any column, filtered by words.
 export class Long {
-  constructor(caption, columns) {
-    Object.assign(this, { columns, all: [], shown: [], sorted: null, down: true });
-    this.filter = el("input", { type: "search", placeholder: "address, class, port …", "aria-label": `Find in ${caption}` });
+  constructor(caption, columns, find = "") {
+    Object.assign(this, { caption, columns, all: [], shown: [], sorted: null, down: true });
+    this.filter = el("input", { type: "search", value: find, placeholder: "address, class, port …", "aria-label": `Find in ${caption}` });
     this.filter.addEventListener("input", () => this.arrange());
     this.count = el("span", { class: "quiet", role: "status" });
     this.heads = columns.map((column, n) => {
@@ -128,7 +137,7 @@ export class Long {
       });
     }
     const all = this.all.length;
-    this.count.textContent = this.shown.length === all ? `flows: ${all}` : `flows: ${this.shown.length} of ${all}`;
+    this.count.textContent = `${this.caption}: ${this.shown.length === all ? "" : `${this.shown.length} of `}${all}`;
     this.box.setAttribute("aria-rowcount", String(this.shown.length + 1));
     this.body.style.height = `${this.shown.length * ROW_PX}px`;
     this.draw();
@@ -145,7 +154,7 @@ export class Long {
       const line = this.body.children[n];
       line.style.transform = `translateY(${(from + n) * ROW_PX}px)`;
       line.setAttribute("aria-rowindex", String(from + n + 2));
-      this.columns.forEach(({ text }, c) => write(line.children[c], text(this.shown[from + n])));
+      this.columns.forEach((column, c) => fill(line.children[c], column, this.shown[from + n]));
     }
   }
 }

@@ -44,6 +44,8 @@ export const active = (now) => now.classes.filter((one) => one.packets + one.que
 const saved = (plain, short) => (plain > 0 ? percent(1 - short / plain) : "–");
 const column = (head, text, more = {}) => ({ head, text, ...more });
 const words = (head, text, more = {}) => ({ head, text, words: true, ...more });
+// A column that leads to the packets behind a row, which `find` finds.
+const leading = (view, head, text, find = text, more = {}) => words(head, text, { to: (row) => view.context.behind(find(row)), ...more });
 
 const overview = (view) => {
   const { now } = view.context.node;
@@ -67,7 +69,7 @@ const overview = (view) => {
 const linkView = (view) => {
   const last = (node, port, what) => node.window().get(`port ${port.name} ${what}`);
   view.table("Links, of the last 10 s", [
-    words("link", ({ port }) => port.name),
+    leading(view, "link", ({ port }) => port.name),
     words("state", ({ port }) => (port.up ? port.found ?? "up" : `DOWN${port.problem ? `: ${port.problem}` : ""}`),
       { bad: ({ port }) => !port.up }),
     column("rate", ({ port }) => bits(port.rate_bit_s)),
@@ -97,7 +99,7 @@ const linkView = (view) => {
 const classView = (view) => {
   const last = (node, one, what) => node.window().get(`class ${one.name} ${what}`);
   view.table("Classes, of the last 10 s", [
-    words("class", ({ one }) => one.name),
+    leading(view, "class", ({ one }) => one.name),
     column("out", ({ node, one }) => bits(last(node, one, "sent"))),
     column("in", ({ node, one }) => bits(last(node, one, "came"))),
     column("waits", ({ one }) => octets(one.queued_octets)),
@@ -109,14 +111,6 @@ const classView = (view) => {
     column("99 % within", ({ one }) => seconds(one.delivered_p99_s), { help: "Of packets given to the host side, since the start" }),
     words("dropped since the start", ({ one }) => listed(one.dropped)),
   ], (node) => node.now.classes.map((one) => ({ one, node, name: one.name })));
-  view.table("Packets that ended since the moment before: of each class those that stayed longest, and some that were dropped", [
-    words("class", (one) => one.class),
-    column("ended at", (one) => seconds(one.at_s)),
-    column("size", (one) => octets(one.octets)),
-    words("became", (one) => one.fate),
-    column("stay", (one) => seconds(one.stay_s)),
-    ...PARTS.map((part) => column(WORDS[part], (one) => seconds(one.parts_s[part] ?? 0))),
-  ], ({ now }) => (now.ended ?? []).map((one, n) => ({ ...one, n })), ({ n }) => n);
   view.text("Where the time goes", "h2");
   view.text("Mean stay of the packets that left between two snapshots, by what they were doing; the way on the line is predicted from its rate.");
   for (const one of active(view.context.node.now)) {
@@ -127,13 +121,45 @@ const classView = (view) => {
   view.counters("Class", (now) => now.classes.map((one) => [one.name, one]));
 };
 
+// Where packets went, and where their time went: what stands behind each number.
+const packetView = (view) => {
+  view.text("Of each flow that counts, of late: the packets that stayed longest, and the last that was dropped. The same packet has the same name at each gateway on its way.");
+  const long = new Long("Packets", [
+    words("flow", (one) => one.flow, { width: "minmax(26em, 2fr)" }),
+    words("class", (one) => one.class, { width: "7em" }),
+    words("link", (one) => one.port, { width: "7em" }),
+    words("became", (one) => (one.fine ? one.fate : `dropped: ${one.fate}`), { width: "11em", bad: (one) => !one.fine }),
+    ...["stay", ...PARTS].map((part) => column(WORDS[part] ?? part, (one) => seconds(one.times[part] ?? 0), { value: (one) => one.times[part] ?? 0, width: "6.5em" })),
+    column("size", (one) => octets(one.octets), { value: (one) => one.octets, width: "5em" }),
+    column("ended at", (one) => seconds(one.at_s), { value: (one) => one.at_s, help: "Since the gateway's start" }),
+    words("packet", (one) => one.packet, { width: "11em" }),
+  ], view.context.find);
+  view.add(long.element, ({ now }) => long.update(Object.values(now.ended)
+    .map((one) => ({ ...one, fine: FINE.includes(one.fate), times: { stay: one.stay_s, ...one.parts_s } }))
+    .sort((a, b) => b.stay_s - a.stay_s)));
+};
+const FINE = ["delivered", "forwarded", "answered", "absorbed", "fragmented"];
+
 const PROTOCOLS = { 1: "ICMP", 6: "TCP", 17: "UDP", 50: "ESP", 58: "ICMPv6", 132: "SCTP" };
 const endsOf = (flow) =>
   (flow.ports ? `${flow.ports[0]} › ${flow.ports[1]}` : flow.spi !== null && flow.spi !== undefined ? `spi ${flow.spi.toString(16)}` : "–");
 
+const talksOf = ({ now }) => Object.entries(now.talks).map(([name, talk]) => ({ name, ...talk })).sort((a, b) => b.wait_s - a.wait_s);
+
 const flowView = (view) => {
+  view.table("The flows that count most, of the last 10 s: those that wait longest first", [
+    leading(view, "flow", ({ name }) => name),
+    words("class", (one) => one.class),
+    words("link", (one) => one.port),
+    column("asks", (one) => bits(one.asks_bit_s), { help: "What came of it" }),
+    column("out", (one) => bits(one.out_bit_s)),
+    column("wait", (one) => seconds(one.wait_s), { help: "Mean, without the time on the line" }),
+    column("dropped", (one) => percent(one.lost), { bad: (one) => one.lost > 0.03 }),
+    column("here", (one) => number(one.held), { help: "Packets that are here" }),
+    words("dropped for", (one) => listed(one.dropped)),
+  ], talksOf);
   const long = new Long("Flows", [
-    words("from", (flow) => flow.source, { width: "15em" }),
+    leading(view, "from", (flow) => flow.source, (flow) => `${flow.source} ${flow.destination} ${flow.ports?.join(">") ?? ""}`, { width: "15em" }),
     words("to", (flow) => flow.destination, { width: "15em" }),
     words("protocol", (flow) => PROTOCOLS[flow.protocol] ?? String(flow.protocol), { width: "6em" }),
     words("ports", endsOf, { width: "9em" }),
@@ -145,7 +171,10 @@ const flowView = (view) => {
     column("needs", (flow) => bits(flow.rate_bit_s), { value: (flow) => flow.rate_bit_s ?? -1, help: "By size and period of its packets" }),
     column("silent for", (flow) => seconds(flow.idle_s), { value: (flow) => flow.idle_s }),
   ]);
-  view.add(long.element, (node) => long.update(node.now.flows));
+  view.add(long.element, (node) => {
+    long.element.hidden = node.now.flows.length === 0;
+    long.update(node.now.flows);
+  });
   const cut = el("p", { class: "quiet" });
   view.add(cut, (node) => { cut.textContent = node.now.cut ? `${node.now.cut} more flows aren't in the recording.` : ""; });
 };
@@ -155,13 +184,20 @@ const ASSUMED = "R and opinion are estimates by the E-model (ITU-T G.107) with G
   "for coder, packet and jitter buffer; of calls that were silent for so long, none. Loss: what this node dropped of the class in the last 10 s, and the share of frames received on the link " +
   "that were damaged. What the far end adds isn't in it.";
 
+// Calls that links know, and what looks like one on links that don't.
+const callsOf = (node) => {
+  const known = node.now.flows.filter((flow) => flow.call)
+    .map((flow) => ({ ...flow, name: `${flow.source} > ${flow.destination} ${PROTOCOLS[flow.protocol]} ${endsOf(flow).replace(" › ", ">")}` }));
+  const names = new Set(known.map(({ name }) => name));
+  const others = talksOf(node).filter(({ name, call }) => call && !names.has(name));
+  return [...known, ...others.map((talk) => ({ ...talk, rate_bit_s: talk.asks_bit_s }))];
+};
+
 const callView = (view) => {
   view.table("Calls", [
-    words("from", (flow) => flow.source),
-    words("to", (flow) => flow.destination),
-    words("ports", endsOf),
+    leading(view, "flow", (flow) => flow.name),
     words("class", (flow) => flow.class),
-    words("standing", (flow) => flow.standing ?? flow.nature, { bad: (flow) => flow.standing === "refused" }),
+    words("standing", (flow) => flow.standing ?? flow.nature ?? "–", { bad: (flow) => flow.standing === "refused" }),
     column("a packet each", (flow) => seconds(flow.period_s)),
     column("needs", (flow) => bits(flow.rate_bit_s)),
     column("stay", ({ call }) => seconds(call.stay_s)),
@@ -169,8 +205,7 @@ const callView = (view) => {
     column("R", ({ call }) => call.r?.toFixed(0) ?? "–", { help: "Rating of the E-model, 0 … 93", bad: ({ call }) => call.r < 60 }),
     column("opinion", ({ call }) => call.opinion?.toFixed(1) ?? "–", { help: "Mean opinion score that R stands for, 1 … 4.4" }),
     column("silent for", (flow) => seconds(flow.idle_s)),
-  ], ({ now }) => now.flows.filter((flow) => flow.call),
-  (flow) => `${flow.port} ${flow.source} ${flow.destination} ${flow.protocol} ${endsOf(flow)}`);
+  ], callsOf);
   view.text(ASSUMED);
   view.counters("PortFlows", (now) => now.ports.filter((port) => port.flows.known > 0).map((port) => [port.name, port.flows]));
 };
@@ -328,12 +363,15 @@ const choiceView = (view) => {
   ], ({ now }) => now.choices.map((one, n) => ({ ...one, n })), ({ n }) => n);
 };
 
+const keyed = (things) => Object.keys(things).length > 0;
+
 export const VIEWS = [
   { id: "overview", title: "Overview", has: () => true, build: overview },
   { id: "links", title: "Links", has: () => true, build: linkView },
   { id: "classes", title: "Classes", has: (now) => now.classes.length > 0, build: classView },
-  { id: "flows", title: "Flows", has: (now) => now.flows.length > 0, build: flowView },
-  { id: "calls", title: "Calls", has: (now) => now.flows.some((flow) => flow.call), build: callView },
+  { id: "flows", title: "Flows", has: (now) => now.flows.length > 0 || keyed(now.talks), build: flowView },
+  { id: "packets", title: "Packets", has: (now) => keyed(now.ended), build: packetView },
+  { id: "calls", title: "Calls", has: (now) => callsOf({ now }).length > 0, build: callView },
   { id: "station", title: "HF station", has: (now) => now.ports.some((port) => port.hf), build: stationView },
   { id: "neighbours", title: "Neighbours", has: (now) => now.ports.some((port) => port.hop || port.neighbours?.length), build: hopView },
   { id: "streams", title: "Streams", has: (now) => Boolean(now.proxy || now.echo), build: streamView },
@@ -369,10 +407,10 @@ export const well = (node) => {
   const refused = standing("refused");
   return [
     { what: "links", value: down.length ? `${down.join(", ")} down` : `${links(now).length} up`, bad: down.length > 0 },
-    { what: "line use", value: use ? percent(use.value) : "–", note: use?.of },
-    { what: "longest wait", value: wait ? seconds(wait.value) : "–", note: wait?.of },
-    { what: "dropped here", value: percent(loss), note: `${number(sum(now.packets.dropped))} ever`, bad: loss > 0.01 },
-    { what: "calls", value: refused ? `${number(refused)} refused` : number(standing("admitted") + standing("measured")), note: refused ? `${number(standing("admitted"))} admitted` : null, bad: refused > 0 },
+    { what: "line use", value: use ? percent(use.value) : "–", note: use?.of, find: use?.of },
+    { what: "longest wait", value: wait ? seconds(wait.value) : "–", note: wait?.of, find: wait?.of },
+    { what: "dropped here", value: percent(loss), note: `${number(sum(now.packets.dropped))} ever`, bad: loss > 0.01, find: "dropped" },
+    { what: "calls", value: refused ? `${number(refused)} refused` : number(callsOf(node).length), note: refused ? `${number(standing("admitted"))} admitted` : null, bad: refused > 0 },
     { what: "up for", value: seconds(now.uptime_s) },
   ];
 };

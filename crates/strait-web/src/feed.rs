@@ -10,7 +10,6 @@ use strait_live::status;
 use strait_status::Snapshot;
 
 use crate::hub::Hub;
-use crate::recording::Recording;
 
 /// Between two snapshots of a gateway.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -20,7 +19,7 @@ pub(crate) fn follow(hub: Arc<Hub>, n: usize, socket: PathBuf) -> io::Result<()>
     let path = socket.clone();
     status::follow(socket, PERIOD, move |told| {
         match told {
-            Ok(snapshot) => hub.heard(n, snapshot),
+            Ok(snapshot) => hub.heard(n, &snapshot),
             Err(why) => hub.lost(n, &path, &why),
         }
         true
@@ -37,34 +36,22 @@ pub fn snapshots(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Snap
     Ok(all.map(|it| it.map_err(io::Error::from)))
 }
 
-/// Takes what `strait status --json` wrote, once or again and again, as the node number `n`.
-///
-/// # Errors
-/// The file can't be read, or there is something else in it.
-pub fn read(path: &Path, n: usize, recording: &mut Recording) -> io::Result<()> {
-    for snapshot in snapshots(path)? {
-        let snapshot = snapshot?;
-        recording.add(n, snapshot.uptime_s, &snapshot);
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::Clock;
 
     #[test]
-    fn a_file_of_snapshots_is_a_recording() {
+    fn a_file_of_snapshots_is_read_one_by_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.jsonl");
-        let text = "{\"node\":\"a\",\"uptime_s\":1}\n{\"node\":\"a\",\"uptime_s\":2}\n";
+        let text = "{\"node\":\"a\",\"uptime_s\":1}\n{\"node\":\"a\",\"uptime_s\":2}\nnonsense";
         std::fs::write(&path, text).expect("written");
-        let mut recording = Recording::new(Clock::Run);
-        read(&path, 0, &mut recording).expect("read");
-        assert_eq!(recording.text().lines().count(), 3);
-        std::fs::write(&path, "{\"node\":\"a\"}\nnonsense").expect("written");
-        let error = read(&path, 0, &mut recording).unwrap_err().to_string();
-        assert!(error.contains("line 2"), "{error}");
+        let mut all = snapshots(&path).expect("read");
+        let times: Vec<f64> = (0..2)
+            .map(|_| all.next().unwrap().unwrap().uptime_s)
+            .collect();
+        assert_eq!(times, [1.0, 2.0]);
+        let error = all.next().unwrap().unwrap_err().to_string();
+        assert!(error.contains("line 3"), "{error}");
     }
 }

@@ -9,10 +9,6 @@ use tokio::sync::watch;
 
 use crate::recording::{Clock, Recording, line};
 
-/// Says in sentences what is wrong with the node of this number, of all that were heard. It is
-/// asked whenever one of them has spoken, and may remember.
-pub type Judge = Box<dyn FnMut(usize, &[Option<Snapshot>]) -> Vec<String> + Send>;
-
 /// Where threads that ask gateways meet browsers.
 pub(crate) struct Hub {
     state: Mutex<State>,
@@ -20,19 +16,15 @@ pub(crate) struct Hub {
 }
 
 struct State {
-    judge: Judge,
-    heard: Vec<Option<Snapshot>>,
     /// The newest line of each node, and the number of the news that it came with.
     latest: Vec<(u64, Arc<str>)>,
     recording: Recording,
 }
 
 impl Hub {
-    pub(crate) fn new(nodes: usize, judge: Judge) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         Self {
             state: Mutex::new(State {
-                judge,
-                heard: vec![None; nodes],
                 latest: vec![(0, "".into()); nodes],
                 recording: Recording::new(Clock::Unix),
             }),
@@ -45,31 +37,16 @@ impl Hub {
     }
 
     /// The node `n` said this.
-    pub(crate) fn heard(&self, n: usize, snapshot: Snapshot) {
-        let at_s = now_s();
-        let (full, says) = {
-            let mut state = self.state();
-            let State {
-                judge,
-                heard,
-                recording,
-                ..
-            } = &mut *state;
-            let full = recording.told(n, &snapshot);
-            heard[n] = Some(snapshot);
-            let says = judge(n, heard);
-            recording.add_json(n, at_s, &full, &says);
-            (full, says)
-        };
-        // Long with many flows: browsers don't wait for it.
-        let text = line(n, at_s, ("full", full), &says);
-        self.tell(&mut self.state(), n, text);
+    pub(crate) fn heard(&self, n: usize, snapshot: &Snapshot) {
+        let mut state = self.state();
+        let text = state.recording.add(n, now_s(), snapshot);
+        self.tell(&mut state, n, text);
     }
 
     /// The node `n` can't be asked.
     pub(crate) fn lost(&self, n: usize, path: &Path, why: &str) {
         let why = format!("{}: {why}", path.display());
-        let text = line(n, now_s(), ("gone", why.into()), &[]);
+        let text = line(n, now_s(), ("gone", why.into()), None);
         self.tell(&mut self.state(), n, text);
     }
 
@@ -117,18 +94,14 @@ mod tests {
 
     #[test]
     fn a_slow_reader_gets_the_newest_of_each_node_once() {
-        let judge: Judge = Box::new(|n, heard| {
-            let known = heard.iter().flatten().count();
-            vec![format!("{n} of {known}")]
-        });
-        let hub = Hub::new(2, judge);
+        let hub = Hub::new(2);
         assert!(hub.line_after(0).is_none());
-        hub.heard(0, named("old"));
-        hub.heard(1, named("b"));
-        hub.heard(0, named("new"));
+        hub.heard(0, &named("old"));
+        hub.heard(1, &named("b"));
+        hub.heard(0, &named("new"));
         let (seen, first) = hub.line_after(0).expect("a line");
         assert!(
-            first.contains("\"b\"") && first.contains("1 of 2"),
+            first.contains("\"b\"") && first.contains("All is well"),
             "{first}"
         );
         let (seen, second) = hub.line_after(seen).expect("a line");

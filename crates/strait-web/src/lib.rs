@@ -11,7 +11,6 @@ pub mod page;
 mod recording;
 mod server;
 
-pub use feed::{read, snapshots};
-pub use hub::Judge;
+pub use feed::snapshots;
 pub use recording::{Clock, Recording};
 pub use server::{Options, serve};

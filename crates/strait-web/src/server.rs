@@ -29,7 +29,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::feed::follow;
 use crate::guard::{Guard, Verdict, token};
-use crate::hub::{Hub, Judge};
+use crate::hub::Hub;
 use crate::page;
 use crate::recording::Recording;
 
@@ -43,8 +43,6 @@ pub struct Options {
     pub sockets: Vec<PathBuf>,
     /// Where to leave the page with all that was recorded, at the end.
     pub save: Option<PathBuf>,
-    /// What is wrong, in sentences.
-    pub judge: Judge,
 }
 
 /// How long whom is waited for.
@@ -86,7 +84,6 @@ pub fn serve(options: Options, up: impl FnOnce(&str)) -> io::Result<()> {
         names,
         sockets,
         save,
-        judge,
     } = options;
     let is_open = !listen.ip().is_loopback();
     let token = is_open.then(token).transpose()?;
@@ -95,7 +92,7 @@ pub fn serve(options: Options, up: impl FnOnce(&str)) -> io::Result<()> {
     runtime.block_on(async {
         let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
-        let hub = Arc::new(Hub::new(sockets.len(), judge));
+        let hub = Arc::new(Hub::new(sockets.len()));
         for (n, socket) in sockets.into_iter().enumerate() {
             follow(Arc::clone(&hub), n, socket)?;
         }

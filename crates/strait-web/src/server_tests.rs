@@ -20,7 +20,7 @@ struct Served {
 }
 
 async fn start(token: Option<&str>) -> Served {
-    let hub = Arc::new(Hub::new(1, Box::new(|_, _| Vec::new())));
+    let hub = Arc::new(Hub::new(1));
     let guard = Guard {
         names: Vec::new(),
         token: token.map(str::to_owned),
@@ -227,7 +227,7 @@ fn a_stream_brings_the_newest_and_streams_are_counted() {
             node: "told".into(),
             ..Snapshot::default()
         };
-        served.hub.heard(0, snapshot);
+        served.hub.heard(0, &snapshot);
         let mut event = vec![0; 4096];
         let octets = streams[0].read(&mut event).await.expect("read");
         let event = String::from_utf8_lossy(&event[..octets]).into_owned();
@@ -237,7 +237,7 @@ fn a_stream_brings_the_newest_and_streams_are_counted() {
         );
         drop(streams);
         sleep(Duration::from_millis(50)).await;
-        served.hub.heard(0, Snapshot::default());
+        served.hub.heard(0, &Snapshot::default());
         sleep(Duration::from_millis(50)).await;
         assert!(served.hub.news().borrow().gt(&1));
         let mut again = served.connect().await;
@@ -267,7 +267,7 @@ fn a_browser_that_reads_nothing_is_cut() {
         };
         let began = Instant::now();
         let error = loop {
-            served.hub.heard(0, big.clone());
+            served.hub.heard(0, &big);
             sleep(Duration::from_millis(100)).await;
             if let Err(error) = stuck.write_all(b" ").await {
                 break error;

@@ -1,4 +1,5 @@
-//! Log messages for programs: lines of JSON on stderr, and the journal of systemd with its fields.
+//! Log messages for programs: lines of JSON on stderr, the journal of systemd with its fields, and
+//! syslog.
 
 use std::fmt::{Debug, Write as _};
 use std::io::{self, Write};
@@ -24,10 +25,14 @@ pub(crate) enum Form {
     Json,
     /// The journal of systemd, with a field for each value.
     Journald,
+    /// The host's syslog, by `/dev/log`.
+    Syslog,
 }
 
 /// Where the journal listens.
 const JOURNAL: &str = "/run/systemd/journal/socket";
+/// Where syslog listens.
+const SYSLOG: &str = "/dev/log";
 /// Octets of a value: a datagram has to fit into the journal's socket.
 const VALUE_MAX: usize = 4096;
 
@@ -46,12 +51,14 @@ impl Form {
             Self::Text => Box::new(io::stderr()),
             Self::Json => Box::new(Whole(self, io::stderr())),
             Self::Journald => Box::new(Whole(self, Datagrams::to(JOURNAL.into())?)),
+            Self::Syslog => Box::new(Whole(self, Datagrams::to(SYSLOG.into())?)),
         })
     }
 
     fn message(self, level: Level, fields: &Fields) -> Vec<u8> {
         match self {
             Self::Journald => journal_message(level, fields),
+            Self::Syslog => syslog_message(level, fields),
             _ => (json_message(level, fields).to_string() + "\n").into_bytes(),
         }
     }
@@ -60,6 +67,7 @@ impl Form {
     const fn beginning(self) -> &'static [u8] {
         match self {
             Self::Journald => b"PRIORITY=",
+            Self::Syslog => b"<",
             _ => b"{\"",
         }
     }
@@ -140,6 +148,22 @@ impl Fields {
     fn put(&mut self, field: &Field, value: impl Into<Value>) {
         self.values.push((field.name(), value.into()));
     }
+
+    /// The message with its values.
+    fn text(&self) -> String {
+        let mut text = self.message.clone();
+        for (name, value) in &self.values {
+            let _ = write!(text, " {name}={}", plain(value));
+        }
+        text
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 fn cut(mut text: String) -> String {
@@ -183,15 +207,26 @@ fn json_message(level: Level, fields: &Fields) -> Value {
     json!({"time": time, "level": level, "message": message, "fields": values})
 }
 
-/// The journal's native protocol: a name, the octets of the value, and it.
-fn journal_message(level: Level, fields: &Fields) -> Vec<u8> {
-    let priority = match level {
+/// As syslog counts it (RFC 5424 section 6.2.1).
+const fn severity(level: Level) -> u8 {
+    match level {
         Level::ERROR => 3,
         Level::WARN => 4,
         Level::INFO => 6,
         _ => 7,
-    };
-    let mut text = fields.message.clone();
+    }
+}
+
+/// What `syslog(3)` sends, but for the time: who listens knows it. Daemons have the facility 3.
+fn syslog_message(level: Level, fields: &Fields) -> Vec<u8> {
+    let (priority, process) = (3 * 8 + severity(level), std::process::id());
+    let text = fields.text().replace(|it: char| it.is_control(), " ");
+    format!("<{priority}>strait[{process}]: {text}").into_bytes()
+}
+
+/// The journal's native protocol: a name, the octets of the value, and it.
+fn journal_message(level: Level, fields: &Fields) -> Vec<u8> {
+    let priority = severity(level);
     let mut message = format!("PRIORITY={priority}\nSYSLOG_IDENTIFIER=strait\n").into_bytes();
     let mut put = |name: &str, value: &str| {
         message.extend(name.as_bytes());
@@ -201,18 +236,14 @@ fn journal_message(level: Level, fields: &Fields) -> Vec<u8> {
         message.push(b'\n');
     };
     for (name, value) in &fields.values {
-        let value = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let _ = write!(text, " {name}={value}");
+        let value = plain(value);
         let letters = name
             .chars()
             .map(|it| if it.is_ascii_alphanumeric() { it } else { '_' });
         let name: String = letters.map(|it| it.to_ascii_uppercase()).collect();
         put(&format!("STRAIT_{name}"), &value);
     }
-    put("MESSAGE", &text);
+    put("MESSAGE", &fields.text());
     message
 }
 
@@ -270,6 +301,24 @@ mod tests {
             plain.ends_with("MESSAGE\n\x05\0\0\0\0\0\0\0a: up\n"),
             "{plain:?}"
         );
+    }
+
+    #[test]
+    fn syslog_gets_one_line_with_its_priority() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let its = UnixDatagram::bind(&path).unwrap();
+        let mut sink = Whole(Form::Syslog, Datagrams::to(path).unwrap());
+        let mut hear = |text: &[u8]| {
+            sink.write_all(text).unwrap();
+            let mut octets = [0; 1000];
+            let length = its.recv(&mut octets).unwrap();
+            let text = String::from_utf8_lossy(&octets[..length]).into_owned();
+            text.replace(&format!("[{}]", std::process::id()), "[7]")
+        };
+        let warned = hear(&Form::Syslog.message(Level::WARN, &fields()));
+        assert_eq!(warned, "<28>strait[7]: port up port=li ne r#type=7");
+        assert_eq!(hear(b"a: up\n"), "<30>strait[7]: a: up");
     }
 
     #[test]

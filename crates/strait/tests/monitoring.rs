@@ -1,5 +1,5 @@
-//! What other programs read of gateways: IPFIX by `nfcapd` with `nfdump`, metrics by `promtool`,
-//! and the dashboard. Programs that aren't there are skipped.
+//! What other programs read of gateways: IPFIX by `nfcapd` with `nfdump` and by pmacct's
+//! `nfacctd`, metrics by `promtool`, and the dashboard. Programs that aren't there are skipped.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::fs;
@@ -117,9 +117,10 @@ fn export(folder: &Path, port: u16) -> Running {
     running
 }
 
+/// Ends it as by Ctrl-C, which all of them take as the end in order.
 fn end(mut collector: Running) {
     let id = collector.0.id().to_string();
-    let kill = Command::new("kill").args(["-TERM", &id]).status();
+    let kill = Command::new("kill").args(["-INT", &id]).status();
     assert!(kill.unwrap().success());
     let until = Instant::now() + PATIENCE;
     while collector.0.try_wait().unwrap().is_none() {
@@ -129,7 +130,7 @@ fn end(mut collector: Running) {
 }
 
 #[test]
-fn nfdump_reads_both_ways_of_each_flow() {
+fn nfdump_reads_each_way_of_each_flow() {
     if !is_there("nfcapd") || !is_there("nfdump") {
         eprintln!("ipfix: skipped, this needs `nfcapd` and `nfdump`");
         return;
@@ -149,7 +150,7 @@ fn nfdump_reads_both_ways_of_each_flow() {
         .arg("-R")
         .arg(&files)
         .args(["-q", "-N", "-A", "proto,srcip,dstip,srcport,dstport"])
-        .args(["-o", "fmt:%pr|%sa|%sp|%da|%dp|%ipkt|%ibyt|%opkt|%obyt"])
+        .args(["-o", "fmt:%pr|%sa|%sp|%da|%dp|%ipkt|%ibyt"])
         .output()
         .unwrap();
     let text = String::from_utf8(read.stdout).unwrap();
@@ -158,11 +159,52 @@ fn nfdump_reads_both_ways_of_each_flow() {
     rows.sort();
     // What passed behind the first snapshot.
     let expected = [
-        "17|2001:db8::1|5000|2001:db8::2|5002|200|12000|0|0",
-        "1|10.0.0.1|0|10.0.0.9|0.0|4|336|0|0",
-        "6|10.0.0.1|40000|10.0.0.2|80|40|20000|32|1280",
+        "17|2001:db8::1|5000|2001:db8::2|5002|200|12000",
+        "1|10.0.0.1|0|10.0.0.9|0.0|4|336",
+        "6|10.0.0.1|40000|10.0.0.2|80|40|20000",
+        "6|10.0.0.2|80|10.0.0.1|40000|32|1280",
     ];
     assert_eq!(rows, expected, "{text}");
+}
+
+#[test]
+fn pmacct_reads_each_way_of_each_flow() {
+    if !is_there("nfacctd") {
+        eprintln!("ipfix: skipped, this needs `nfacctd` of Debian's pmacct");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let (config, flows) = (folder.path().join("config"), folder.path().join("flows"));
+    let text = format!(
+        "nfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nplugins: print\n\
+         aggregate: proto,src_host,dst_host,src_port,dst_port\nprint_output: csv\n\
+         print_refresh_time: 60\nprint_output_file: {}\n",
+        flows.display()
+    );
+    fs::write(&config, text).unwrap();
+    let mut nfacctd = Command::new("nfacctd");
+    let nfacctd = collector(nfacctd.arg("-f").arg(&config), port);
+    let strait = export(folder.path(), port);
+    drop(strait);
+    end(nfacctd);
+    // It writes what it has as it ends.
+    let until = Instant::now() + PATIENCE;
+    let mut rows: Vec<String> = Vec::new();
+    while rows.len() < 5 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(50));
+        let text = fs::read_to_string(&flows).unwrap_or_default();
+        rows = text.lines().map(str::to_owned).collect();
+    }
+    rows.sort();
+    let expected = [
+        "10.0.0.1,10.0.0.2,40000,80,tcp,40,20000",
+        "10.0.0.1,10.0.0.9,0,0,icmp,4,336",
+        "10.0.0.2,10.0.0.1,80,40000,tcp,32,1280",
+        "2001:db8::1,2001:db8::2,5000,5002,udp,200,12000",
+        "SRC_IP,DST_IP,SRC_PORT,DST_PORT,PROTOCOL,PACKETS,BYTES",
+    ];
+    assert_eq!(rows, expected);
 }
 
 /// A scrape of a gateway that has everything.
@@ -223,6 +265,55 @@ fn the_dashboard_names_metrics_and_labels_that_there_are() {
         }
     }
     assert!(named > 60, "{named}");
+}
+
+/// The rules of Grafana's dashboard-linter that a change breaks first; the linter itself is no
+/// package of Debian.
+#[test]
+fn the_dashboard_keeps_to_the_rules_of_its_linter() {
+    let text = include_str!("../../../docs/monitoring/grafana.json");
+    let dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert_eq!(dashboard["editable"], false);
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    for (name, label) in [
+        ("datasource", "Data source"),
+        ("job", "Job"),
+        ("instance", "Instance"),
+    ] {
+        let variable = variables.iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(variable["label"], label);
+        if name != "datasource" {
+            assert_eq!(
+                (&variable["allValue"], &variable["refresh"]),
+                (&".+".into(), &2.into())
+            );
+        }
+    }
+    let panels = dashboard["panels"].as_array().unwrap();
+    for panel in panels.iter().filter(|it| it["type"] != "row") {
+        let title = &panel["title"];
+        let described = panel["description"]
+            .as_str()
+            .is_some_and(|it| !it.is_empty());
+        assert!(described, "{title}");
+        assert!(
+            panel["fieldConfig"]["defaults"]["unit"].is_string(),
+            "{title}"
+        );
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{title}");
+        for target in panel["targets"].as_array().unwrap() {
+            let expression = target["expr"].as_str().unwrap();
+            let selected = expression
+                .matches("job=~\"$job\", instance=~\"$instance\"")
+                .count();
+            assert_eq!(selected, metric_names(expression).count(), "{expression}");
+            let rates =
+                expression.matches("rate(").count() + expression.matches("increase(").count();
+            let spans = expression.matches("[$__rate_interval]").count();
+            let counters = metric_names(expression).filter(|it| it.ends_with("_total"));
+            assert_eq!((rates, spans), (spans, counters.count()), "{expression}");
+        }
+    }
 }
 
 #[test]

@@ -147,6 +147,21 @@ fn a_gateway_carries_pings_says_how_it_is_and_its_journal_repeats_it() {
         }
         assert!(records.last().unwrap()["end"].is_string(), "{list}");
     }
+    // What the gateway said while it ran is said of its journal: in a sentence, and in a page whose
+    // numbers have their packets.
+    let journal = file("a.journal");
+    let why = Command::new(STRAIT).arg("why").arg(&journal).output();
+    let why = String::from_utf8(why.unwrap().stdout).unwrap();
+    assert!(why.starts_with("a: All is well: port line"), "{why}");
+    let page = file("a.html");
+    let mut web = Command::new(STRAIT);
+    web.arg("web").arg(&journal).arg("--save").arg(&page);
+    assert!(web.output().unwrap().status.success());
+    let page = fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("10.9.0.1 > 10.9.0.2 ICMP"),
+        "no packet of the ping"
+    );
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn the_results_say_what_tcp_connections_met() {
         "\"class voice delay\":",
         "\"opinion\":",
         "\"choices\":",
-        "\"ended\":[[{",
+        "\"ended\":{\"",
     ] {
         assert!(said.contains(key), "{key}");
     }

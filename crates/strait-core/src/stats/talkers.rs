@@ -56,6 +56,58 @@ pub struct FlowTalk {
     pub parts: DelayParts,
     /// How many there were, and what became of them.
     pub talk: Talk,
+    /// Some that ended of late.
+    pub telling: Telling,
+}
+
+/// The packets behind a flow's numbers: of late, those that stayed longest, and the last that was
+/// destroyed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Telling {
+    /// What stayed no longer than this tells nothing new ...
+    least: Duration,
+    /// ... before this.
+    until: Instant,
+    longest: [Option<FateRecord>; 3],
+    dropped: Option<FateRecord>,
+}
+
+impl Telling {
+    /// After this time another packet takes a place, however short it stayed.
+    const LATE: Duration = Duration::from_secs(10);
+
+    fn note(&mut self, record: &FateRecord) {
+        if let Fate::Dropped(_) = record.fate {
+            self.dropped = Some(*record);
+            return;
+        }
+        if stay(record) <= self.least && record.ended < self.until {
+            return;
+        }
+        let rank = |it: &Option<FateRecord>| match it {
+            Some(it) if record.ended.since(it.ended) < Self::LATE => stay(it),
+            _ => Duration::ZERO,
+        };
+        if let Some(place) = self.longest.iter_mut().min_by_key(|it| rank(it)) {
+            *place = Some(*record);
+        }
+        self.least = self.longest.iter().map(rank).min().unwrap_or_default();
+        let ends = self.longest.iter().flatten().map(|it| it.ended);
+        self.until = ends.min().unwrap_or_default() + Self::LATE;
+    }
+
+    /// These packets, the one that stayed longest first, and then the one that was destroyed.
+    pub fn packets(&self) -> Vec<&FateRecord> {
+        let mut all: Vec<&FateRecord> = self.longest.iter().flatten().collect();
+        all.sort_by_key(|it| core::cmp::Reverse(stay(it)));
+        all.extend(&self.dropped);
+        all
+    }
+}
+
+fn stay(record: &FateRecord) -> Duration {
+    record.ended.since(record.began)
 }
 
 /// What a host sent.
@@ -148,6 +200,7 @@ impl Talkers {
         let key = FlowKey::of(info);
         if let Some(flow) = self.flows.find(hash_flow(&key), &key) {
             flow.talk.end(record);
+            flow.telling.note(record);
             flow.held_packets = flow.held_packets.saturating_sub(1);
             flow.class = record.class;
             if let Fate::Forwarded { port, .. } | Fate::Delivered(port) = record.fate {
@@ -362,5 +415,43 @@ mod tests {
         assert_eq!(flow.talk.dropped.by(DropCause::Aged), 1);
         assert_eq!((flow.class, flow.port), (ClassId(2), Some(PortId(1))));
         assert_eq!((flow.octets_least, flow.octets_most), (100, 100));
+    }
+
+    #[test]
+    fn packets_that_stayed_longest_of_late_are_kept_and_the_last_that_was_dropped() {
+        let mut telling = Telling::default();
+        let record = |ended_ms: u64, stay_ms: u64, fate: Fate| FateRecord {
+            digest: ended_ms,
+            began: Instant::from_millis(ended_ms - stay_ms),
+            ended: Instant::from_millis(ended_ms),
+            octets: 100,
+            class: ClassId(0),
+            fate,
+            own: false,
+            marked: false,
+            parts: DelayParts::default(),
+        };
+        let out = Fate::Delivered(PortId(1));
+        let kept = |telling: &Telling| -> Vec<u64> {
+            telling.packets().iter().map(|it| it.digest).collect()
+        };
+        // One each 100 ms for 9 s; the longest are among them.
+        for n in 0..90_u64 {
+            telling.note(&record(10_000 + n * 100, n * 37 % 90, out));
+        }
+        let lost = Fate::Dropped(DropCause::Aged);
+        telling.note(&record(18_990, 5, lost));
+        telling.note(&record(18_995, 1, lost));
+        assert_eq!(kept(&telling), [11_700, 13_400, 15_100, 18_995]);
+        // One nanosecond before its ten seconds are over, the longest stands; then any takes it.
+        let late = |ns: u64| FateRecord {
+            ended: Instant::from_nanos(ns),
+            began: Instant::from_nanos(ns),
+            ..record(21_700, 0, out)
+        };
+        telling.note(&late(21_700_000_000 - 1));
+        assert_eq!(kept(&telling), [11_700, 13_400, 15_100, 18_995]);
+        telling.note(&late(21_700_000_000));
+        assert_eq!(kept(&telling), [13_400, 15_100, 21_700, 18_995]);
     }
 }

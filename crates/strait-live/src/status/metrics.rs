@@ -2,7 +2,7 @@
 //! over HTTP on a loopback address.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 
 use socket2::{Domain, Socket, Type};
@@ -37,7 +37,8 @@ impl MetricsServer {
         }
         let listener = listen(address).doing(doing)?;
         let address = listener.local_addr().doing(doing)?;
-        let server = Server::new(Listener::Tcp(listener), answerer()).doing(doing)?;
+        let answerer = answerer(is_own(address));
+        let server = Server::new(Listener::Tcp(listener), answerer).doing(doing)?;
         Ok(Self { server, address })
     }
 
@@ -117,14 +118,33 @@ pub fn plain(open: &str) -> String {
     text
 }
 
-fn answerer() -> Answerer {
-    Box::new(|request, view| {
+/// Whether a request's host is this one, for a server that only this host can ask: a page from
+/// elsewhere can lead a browser here by a name of its own, but not by an address.
+fn is_for_us(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    let hosts = fields.filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+    hosts.map(|(_, host)| host.trim()).all(|host| {
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        name.eq_ignore_ascii_case("localhost")
+            || host.parse::<SocketAddr>().is_ok()
+            || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+    })
+}
+
+fn answerer(own: bool) -> Answerer {
+    Box::new(move |request, view| {
         if !request.windows(4).any(|octets| octets == b"\r\n\r\n") {
             return Answer::Incomplete;
         }
         let line = request.split(|octet| *octet == b'\r').next();
         let mut words = line.unwrap_or_default().split(|octet| *octet == b' ');
         let (status, kind, body) = match (words.next(), words.next()) {
+            _ if own && !is_for_us(request) => (
+                "403 Forbidden",
+                "text/plain",
+                "ask by address or as localhost\n".into(),
+            ),
             (Some(b"GET"), Some(b"/metrics")) => {
                 let (kind, text) = metrics(request, view);
                 ("200 OK", kind, text)
@@ -160,6 +180,34 @@ mod tests {
         let error = MetricsServer::bind(address, false).unwrap_err().to_string();
         assert!(error.contains("loopback"), "{error}");
         assert!(MetricsServer::bind(address, true).is_ok());
+    }
+
+    #[test]
+    fn a_page_elsewhere_leads_nobody_here_by_its_name() {
+        let asks = |host: &str| {
+            let head = format!("GET /metrics HTTP/1.1\r\naccept: */*\r\n{host}\r\n\r\n");
+            is_for_us(head.as_bytes())
+        };
+        for host in [
+            "Host: 127.0.0.1:9464",
+            "host:[::1]:9464",
+            "Host: [::1]",
+            "Host: 127.0.0.1",
+            "HOST: LocalHost:9464",
+            "X-Host: evil.example",
+        ] {
+            assert!(asks(host), "{host}");
+        }
+        for host in [
+            "Host: evil.example",
+            "host: evil.example:9464",
+            "Host: 127.0.0.1.evil.example",
+            "Host: localhost.evil.example:80",
+            "Host:",
+            "Host: 127.0.0.1\r\nHost: evil.example",
+        ] {
+            assert!(!asks(host), "{host}");
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod tests;
 mod writer;
 
 pub use reader::{Entry, Header, HeaderError, JournalEnd, JournalReader, Record};
-pub use replay::{Difference, Pull, ReplayError, ReplayReport, replay};
+pub use replay::{Difference, Pull, ReplayError, ReplayReport, replay, replay_told};
 pub use writer::{JournalSettings, JournalWriter};
 
 /// The first octets of each journal. The line feeds show damage by transfer as text.

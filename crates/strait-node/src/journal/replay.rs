@@ -8,6 +8,7 @@ use core::fmt;
 
 use strait_core::hash::RunHash;
 use strait_core::node::NodeFactory;
+use strait_core::time::Duration;
 use strait_core::{Instant, Node, PortId, Room, TxMeta};
 
 use super::reader::{Entry, HeaderError, JournalEnd, JournalReader, Record};
@@ -137,6 +138,19 @@ pub enum ReplayError {
 /// The file is no journal, is masked, or has a configuration that can't work. A cut or damaged end
 /// is no error: the report says so.
 pub fn replay(journal: &[u8]) -> Result<ReplayReport, ReplayError> {
+    replay_told(journal, Duration::MAX, |_, _, _| {})
+}
+
+/// The same; after each `step` of the node's time, and at its end, `told` gets its name, the moment
+/// and the node.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_told(
+    journal: &[u8],
+    step: Duration,
+    mut told: impl FnMut(&str, Instant, &dyn Node),
+) -> Result<ReplayReport, ReplayError> {
     let mut reader = JournalReader::new(journal)?;
     let header = reader.header();
     let program = match header.program {
@@ -150,6 +164,8 @@ pub fn replay(journal: &[u8]) -> Result<ReplayReport, ReplayError> {
         return Err(ReplayError::Masked);
     }
     let config = NodeConfig::from_text("the journal's configuration", header.config)?;
+    let name = config.name.clone();
+    let mut next = Instant::ZERO + step;
     let mut run = Run {
         node: GatewayFactory::new(config)?.boot(header.boot.clone()),
         hash: RunHash::default(),
@@ -168,10 +184,17 @@ pub fn replay(journal: &[u8]) -> Result<ReplayReport, ReplayError> {
         if matches!(entry.record, Record::Unknown { .. }) {
             return Err(ReplayError::Version(program));
         }
+        while entry.now >= next {
+            told(&name, next, &*run.node);
+            next += step;
+        }
         run.repeat(entry);
         if run.report.difference.is_some() {
             break;
         }
+    }
+    if run.report.ended + step > next {
+        told(&name, run.report.ended, &*run.node);
     }
     run.report.end = reader.end();
     run.report.run_hash = run.hash.value();

@@ -38,7 +38,7 @@ pub fn brief(history: &[Snapshot], port: &str, own: u16) -> Brief {
         concerns: worst.map_or_else(Default::default, |it| it.concerns.clone()),
         calls: calls.len() as u64,
         calls_wait_s: most(|it| it.wait_s),
-        calls_lost: most(lost),
+        calls_lost: most(|it| it.lost()),
         classes: classes(&span),
         flows: flows(&span, own),
         ..Brief::default()
@@ -51,12 +51,6 @@ pub fn brief(history: &[Snapshot], port: &str, own: u16) -> Brief {
         brief.lost_in = share(link.bad_in, link.bad_in + link.packets_in);
     }
     brief
-}
-
-/// The share of a flow's packets that was dropped.
-fn lost(flow: &Flow<'_>) -> f64 {
-    let dropped: f64 = flow.dropped.values().sum();
-    share(dropped, dropped + flow.packets_out)
 }
 
 /// All classes of the policy up to the last that is told of, so that a place is a class.
@@ -102,7 +96,7 @@ fn flows(span: &Span<'_>, own: u16) -> Vec<BriefFlow> {
             ends: ends(flow.row),
             in_bit_s: (flow.octets_in * 8.0 / span.s) as u64,
             wait_s: flow.wait_s,
-            lost: lost(flow),
+            lost: flow.lost(),
         })
         .collect()
 }

@@ -186,6 +186,17 @@ impl<'s, 'a> Load<'s, 'a> {
                         explain NODE.toml`";
             return make(Cause::UnmarkedCall, LOAD + 0.4 + more / 2.0, text, look);
         }
+        // No load, but how long packets may wait there at all.
+        let aged = share(victim.dropped_by("aged"), victim.crowded_out());
+        let soon = victim.wait_s - victim.turn_s <= self.patience_s(victim);
+        if !self.is_call(victim) && soon && aged >= 0.8 {
+            let text = format!(
+                "{who} {suffers}: the class {class} drops what waits for longer than it lets it, and \
+                 the line takes longer; {used}."
+            );
+            let look = format!("`age` of the class {class}: `strait policy explain NODE.toml`");
+            return make(Cause::TooLate, LOAD + 0.2 + more / 2.0, text, &look);
+        }
         let other = self.heaviest(None, victim);
         let hog = same.or(other).filter(|it| self.share(it) >= HOG);
         let Some(hog) = hog else {

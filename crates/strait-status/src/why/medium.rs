@@ -138,11 +138,13 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     let bad_in = link.bad_in + foreign_hops;
     let garbage = bad_in >= ENOUGH && share(bad_in, bad_in + link.packets_in) > 0.9;
     if other_format > 0.0 || foreign || garbage {
+        let of = match garbage {
+            true => format!(" ({bad_in} of {} frames)", bad_in + link.packets_in),
+            false => String::new(),
+        };
         let text = format!(
-            "What comes by {name} can't be read ({} of {} frames): the other end has another rate, \
-             framing, profile or check.",
-            bad_in,
-            bad_in + link.packets_in,
+            "What comes by {name} can't be read{of}: the other end has another rate, framing, \
+             profile or check."
         );
         let look = format!("compare the port {name} in both node files: `strait check NODE.toml`");
         findings.push(Finding::new((Cause::Unreadable, GONE), name, text, look));

@@ -9,6 +9,7 @@ mod load;
 mod medium;
 mod pairs;
 mod refused;
+mod renewal;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::span::Span;
-use crate::{Choice, Snapshot, choices};
+use crate::{Behind, Choice, Snapshot, behind, choices, flow_name};
 
 pub use history::{History, SPAN_S, STEP_S, Watch};
 pub use pairs::together;
@@ -58,6 +59,8 @@ causes! {
     OneWay = "one-way",
     /// All that comes is unreadable: another rate, framing, profile or check.
     Unreadable = "unreadable",
+    /// The gateway at the other end began anew a short while ago.
+    FarAnew = "far-anew",
     /// A station on a radio doesn't answer.
     HfSilent = "hf-silent",
     /// The medium loses or damages a steady part of what is sent.
@@ -140,6 +143,9 @@ pub struct Finding {
     /// How much it weighs against others: more than 4 where nothing passes, more than 3 where some
     /// get nothing, more than 2 where the medium is bad, more than 1 where it is load.
     pub weight: f64,
+    /// Packets that show it, the one that stayed longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packets: Vec<Behind>,
 }
 
 /// What is wrong with a node, the worst first.
@@ -168,14 +174,17 @@ const BAD: f64 = 2.0;
 const LOAD: f64 = 1.0;
 /// Findings that are told.
 const FINDINGS_MAX: usize = 20;
+/// Packets of a finding that are told.
+const PACKETS_MAX: usize = 5;
 
 /// What is wrong with a node by its snapshots, the oldest first: best of half a minute, one each
 /// three seconds. One is enough; it then tells of the whole time since the node's start.
 pub fn why(history: &[Snapshot]) -> Why {
+    let mut findings = Vec::new();
+    let history = renewal::since(history, &mut findings);
     let Some(span) = Span::new(history) else {
         return Why::default();
     };
-    let mut findings = Vec::new();
     medium::look(&span, &mut findings);
     refused::look(&span, &mut findings);
     services::look(&span, &mut findings);
@@ -189,6 +198,7 @@ pub fn why(history: &[Snapshot]) -> Why {
         choices: choices(&span),
     }
     .with(findings)
+    .with_packets(&span)
 }
 
 impl Why {
@@ -214,6 +224,32 @@ impl Why {
             self.sentence.clone_from(&first.sentence);
         }
         self
+    }
+
+    /// With packets of what each finding concerns: a flow, a class or a port.
+    fn with_packets(mut self, span: &Span<'_>) -> Self {
+        for finding in &mut self.findings {
+            let concerns = &finding.concerns;
+            let flows = span.flows.iter();
+            let flows = flows.filter(|it| words::flow(it, span.s) == *concerns);
+            let flows: Vec<String> = flows.map(|it| flow_name(it.row)).collect();
+            let mut packets = behind(span.last);
+            packets.retain(|it| {
+                it.port == *concerns || it.packet.class == *concerns || flows.contains(&it.flow)
+            });
+            packets.truncate(PACKETS_MAX);
+            finding.packets = packets;
+        }
+        self
+    }
+
+    /// Words that find the packets behind the worst finding: its flow, if it is of one, or what it
+    /// concerns.
+    pub fn about(&self) -> Option<&str> {
+        let first = self.findings.first()?;
+        let flow = first.packets.first().map(|it| it.flow.as_str());
+        let one = flow.filter(|flow| first.packets.iter().all(|it| it.flow == *flow));
+        one.or_else(|| (!first.packets.is_empty()).then_some(&*first.concerns))
     }
 
     /// The sentence, and what to look at next: for the top of a view.
@@ -243,6 +279,7 @@ impl Finding {
             sentence,
             look: look.into(),
             weight,
+            packets: Vec::new(),
         }
     }
 }

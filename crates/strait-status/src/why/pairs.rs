@@ -3,10 +3,11 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use super::renewal::both_live;
 use super::words::{count, percent, rate};
 use super::{BAD, Cause, Finding, GONE, Why, why};
 use crate::Snapshot;
-use crate::span::{Link, Span, share};
+use crate::span::{Link, Span, last_life, share};
 
 /// Snapshots that are compared.
 const LATE: usize = 4;
@@ -26,10 +27,13 @@ const SLOW: f64 = 0.7;
 /// What is wrong with each of several nodes. Where they are two with one link each, both ends of
 /// it are compared: what one sent against what the other got.
 pub fn together(histories: &[Vec<Snapshot>]) -> Vec<Why> {
-    let mut all: Vec<Why> = histories.iter().map(|it| why(it)).collect();
     let [one, other] = histories else {
-        return all;
+        return histories.iter().map(|it| why(it)).collect();
     };
+    let ((one, renewed), (other, its)) = (both_live(one, other), both_live(other, one));
+    let judged = [(one, renewed), (other, its)].into_iter();
+    let judged = judged.map(|(it, renewed)| why(it).with(renewed.into_iter().collect()));
+    let mut all: Vec<Why> = judged.collect();
     for (place, sent, came) in [(1, one, other), (0, other, one)] {
         if let Some(found) = dead(sent, came) {
             // The other end is alive, and sends: its silence has another reason.
@@ -135,21 +139,49 @@ fn slow(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     Some(Finding::new((Cause::SlowLine, weight), name, text, look))
 }
 
-/// A way by which a part of what is sent doesn't come, without a trace at either end.
+/// A way by which a part of what is sent doesn't come, without a trace at either end. What is on
+/// its way is there some snapshots later: of each such delay the one by which least is lost.
 fn lossy(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
+    let delays = 0..=LATE.min(sent.len()).min(came.len());
+    let all = delays.filter_map(|by| lost(&sent[..sent.len() - by], &came[by..]));
+    let (lost, frames, fades) = all.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    if lost < LOSSY {
+        return None;
+    }
     let (sender, receiver) = (Span::new(sent)?, Span::new(came)?);
-    if (sender.s - receiver.s).abs() > SKEW_S {
+    let (_, here) = links(&sender, &receiver)?;
+    let (name, from, to) = (&here.port.name, &sender.last.node, &receiver.last.node);
+    let (cause, how) = match fades {
+        true => (Cause::Fading, "comes and goes, and loses"),
+        false => (Cause::LinkErrors, "loses"),
+    };
+    let text = format!(
+        "The link {name} {how} {} of {} that {from} sent to {to}.",
+        percent(lost),
+        count(frames, "frame")
+    );
+    let look = "measure the line (`strait measure pair HOST`); look at level, cable and modem";
+    let weight = BAD + 0.2 + lost / 2.0;
+    Some(Finding::new((cause, weight), name, text, look))
+}
+
+/// The share of a way's frames that was lost, how many there were, and whether it was now more and
+/// now less.
+fn lost(sent: &[Snapshot], came: &[Snapshot]) -> Option<(f64, f64, bool)> {
+    let (sender, receiver) = (Span::new(sent)?, Span::new(came)?);
+    // One that has said one thing yet, since it began anew, can't be compared.
+    let is_new = |it: &[Snapshot]| it.len() > 1 && last_life(it).len() == 1;
+    if (sender.s - receiver.s).abs() > SKEW_S || is_new(sent) || is_new(came) {
         return None;
     }
     let (there, here) = links(&sender, &receiver)?;
     let got = here.grown(|it| it.frames_in);
     // Chunks of an octet stream are no frames.
     let are_frames = here.grown(|it| it.octets_in) > 4.0 * got && here.port.hf.is_none();
-    let (frames, lost) = (there.frames_out, 1.0 - share(got, there.frames_out));
-    if !are_frames || frames < 4.0 * ENOUGH || lost < LOSSY {
+    let frames = there.frames_out;
+    if !are_frames || frames < 4.0 * ENOUGH {
         return None;
     }
-    let (name, from, to) = (&here.port.name, &sender.last.node, &receiver.last.node);
     let pairs = sent.windows(2).rev().zip(came.windows(2).rev());
     let steps = pairs.filter_map(|(sent, came)| {
         let (sender, receiver) = (Span::new(sent)?, Span::new(came)?);
@@ -159,23 +191,7 @@ fn lossy(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
         (frames >= ENOUGH).then_some(lost)
     });
     let steps: Vec<f64> = steps.collect();
-    let fades =
-        steps.iter().any(|it| *it >= 0.3) && steps.iter().filter(|it| **it <= 0.05).count() >= 2;
-    let (cause, how) = if fades {
-        (Cause::Fading, "comes and goes, and loses")
-    } else {
-        (Cause::LinkErrors, "loses")
-    };
-    let text = format!(
-        "The link {name} {how} {} of {} that {from} sent to {to}.",
-        percent(lost),
-        count(frames, "frame")
-    );
-    let look = "measure the line (`strait measure pair HOST`); look at level, cable and modem";
-    Some(Finding::new(
-        (cause, BAD + 0.2 + lost / 2.0),
-        name,
-        text,
-        look,
-    ))
+    let heavy = steps.iter().any(|it| *it >= 0.3);
+    let fades = heavy && steps.iter().filter(|it| **it <= 0.05).count() >= 2;
+    Some((1.0 - share(got, frames), frames, fades))
 }

@@ -4,7 +4,7 @@ use alloc::vec;
 use strait_core::delay::DelayParts;
 
 use super::*;
-use crate::{Class, Dns, HostRow, Mail, Neighbour, Port, Station, TalkRow};
+use crate::{Class, Dns, Hop, HostRow, Mail, Neighbour, Port, Station, TalkRow};
 
 /// A gateway at 9600 bit/s that has run for `at` seconds, with a line that is 97 % used.
 fn gateway(at: f64) -> Snapshot {
@@ -327,6 +327,69 @@ fn services_and_the_host_are_heard() {
     assert_eq!(first(&clock(0.02)), None, "a correction");
     let twice = history(|it, at| it.local.moved = (at / 5.0) as u64);
     assert_eq!(first(&twice), Some(Cause::DuplicateAddress));
+}
+
+#[test]
+fn what_was_lost_until_the_other_end_began_anew_is_no_fault_of_the_link() {
+    // Losses in one step; hop by hop a beginning of the other end behind them is seen here.
+    let away = |renewals: u64| {
+        history(move |it, at| {
+            let lost = if at >= 115.0 { 60 } else { 0 };
+            it.ports[1].damaged = lost;
+            it.ports[1].hop = Some(Hop {
+                renewals: if at >= 118.0 { renewals } else { 1 },
+                ..Hop::default()
+            });
+        })
+    };
+    assert_eq!(first(&away(1)), Some(Cause::Fading));
+    let told = why(&away(2));
+    assert_eq!(told.findings.len(), 1, "{told:?}");
+    assert!(
+        told.sentence
+            .starts_with("The far gateway began anew 12 s ago"),
+        "{told:?}"
+    );
+    // Elsewhere both ends show it: of the other one's life there are ten seconds, whether its clock
+    // began anew or only its counters.
+    let cause = |other: Vec<Snapshot>| {
+        let told = &together(&[away(1), other])[0];
+        (
+            told.findings.len(),
+            told.findings.first().map(|it| it.cause),
+        )
+    };
+    let mut restarted = history(|it, at| it.uptime_s = at - 120.0);
+    restarted.retain(|it| it.uptime_s > 0.0);
+    assert_eq!(cause(restarted), (1, Some(Cause::FarAnew)));
+    let simulated = history(|it, at| it.packets.admitted = if at >= 118.0 { 3 } else { 500 });
+    assert_eq!(cause(simulated), (1, Some(Cause::FarAnew)));
+    assert_eq!(
+        cause(history(|_, _| ())).1,
+        Some(Cause::Fading),
+        "it was there all the time"
+    );
+}
+
+#[test]
+fn what_is_on_its_way_is_not_lost() {
+    let way = |delay_s: f64, lost: f64| {
+        let sent = history(|_, _| ());
+        let mut came = history(|it, at| {
+            let at = (at - 100.0 - delay_s).max(0.0);
+            it.ports[1].frames_in = (20.0 * at * (1.0 - lost)) as u64;
+            it.ports[1].octets_in = (930.0 * at * (1.0 - lost)) as u64;
+        });
+        came.iter_mut().for_each(|it| it.node = "b".into());
+        together(&[sent, came])[1]
+            .findings
+            .first()
+            .map(|it| it.cause)
+    };
+    assert_eq!(way(0.0, 0.0), None);
+    assert_eq!(way(5.0, 0.0), None, "three seconds' snapshots");
+    assert_eq!(way(0.0, 0.2), Some(Cause::LinkErrors));
+    assert_eq!(way(5.0, 0.2), Some(Cause::LinkErrors));
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long)]
     full: bool,
     /// Play the first run in the terminal, plain and strait side by side: space pauses, + and -
-    /// change the speed, q ends it.
+    /// change the speed, q ends it. All runs are computed before.
     #[arg(long, conflicts_with_all = ["json", "full"])]
     watch: bool,
     /// With --watch: seconds of the run in one of ours.

@@ -16,7 +16,7 @@ use crate::exit::BadInput;
 /// Tell a collector of the flows of running gateways, by IPFIX over UDP.
 ///
 /// It is a process of its own, which asks status sockets: gateways don't notice. It has the flows
-/// that count most, 64 of each gateway, with both ways of a flow in one record.
+/// that count most, 64 of each gateway; the way back is a flow of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  strait ipfix --to 127.0.0.1:4739\n  \
                   strait ipfix /run/strait/a.sock --to collector.example --interval 60\n  \

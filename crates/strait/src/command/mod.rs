@@ -15,6 +15,7 @@ mod measure;
 mod picture;
 mod policy;
 mod proxy;
+mod recorded;
 mod replay;
 mod run;
 mod sim;

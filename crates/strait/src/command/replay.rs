@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let unreadable = || format!("cannot read {}", path.display());
     let octets = std::fs::metadata(path).with_context(unreadable)?.len();
     if octets > OCTETS_MAX {

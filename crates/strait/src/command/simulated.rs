@@ -287,10 +287,8 @@ fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
     }
     let mut names = Vec::new();
     for run in &outcome.runs {
-        let moments = run.moments.iter().zip(&run.ended);
-        let snapshots = moments.flat_map(|(all, ended)| all.iter().map(move |it| (it, ended)));
-        for (snapshot, ended) in snapshots.filter(|it| is_gateway(loaded, it.0)) {
-            let ended = ended.get(&snapshot.node).map_or(&[][..], |it| it);
+        let snapshots = run.moments.iter().flatten();
+        for snapshot in snapshots.filter(|it| is_gateway(loaded, it)) {
             let name = format!("{}: {}", run.variant, snapshot.node);
             let known = names.iter().position(|one| *one == name);
             let n = known.unwrap_or_else(|| {
@@ -301,7 +299,7 @@ fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
                 node: name,
                 ..snapshot.clone()
             };
-            recording.add_with(n, named.uptime_s, &named, ended);
+            recording.add(n, named.uptime_s, &named);
         }
     }
     recording

@@ -12,6 +12,7 @@ use strait_scenario::{Loaded, Scenario};
 use strait_sim::run_told;
 use strait_top::{App, Heard, Moment, Options, picture};
 
+use super::recorded::each_of;
 use super::status::{PATIENCE, only_socket};
 use crate::exit::BadInput;
 
@@ -30,13 +31,13 @@ use crate::exit::BadInput;
 )]
 pub(crate) struct Args {
     /// Status sockets of gateways; all that run here if there is none. Or files with what `strait
-    /// status --json` said, or one scenario (`.toml`).
+    /// status --json` said, journals, or one scenario (`.toml`).
     of: Vec<PathBuf>,
     /// Seconds between two pictures.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = status::period)]
     interval: Duration,
-    /// The view to begin with: links, classes, flows, calls, streams, hf, neighbours, names, mail,
-    /// routes or all.
+    /// The view to begin with: links, classes, flows, packets, calls, streams, hf, neighbours,
+    /// names, mail, routes, choices or all.
     #[arg(long, value_name = "VIEW", default_value = "links")]
     view: String,
     /// Show rows that have these words.
@@ -185,15 +186,13 @@ pub(super) fn check_variant(loaded: &Loaded, variant: &str) -> Result<(), BadInp
 fn recorded(files: &[PathBuf]) -> anyhow::Result<Vec<Moment>> {
     let mut moments = Vec::new();
     for path in files {
-        let bad = |error| BadInput(format!("{}: no status: {error}", path.display()));
         let mut own: Vec<Moment> = Vec::new();
-        for snapshot in strait_web::snapshots(path).map_err(bad)? {
-            let snapshot = snapshot.map_err(bad)?;
+        each_of(path, |snapshot| {
             if own.len() >= MOMENTS_MAX {
                 own.drain(..MOMENTS_MAX / 10);
             }
             own.push((snapshot.uptime_s, vec![snapshot]));
-        }
+        })?;
         moments.extend(own);
     }
     moments.sort_by(|one, other| one.0.total_cmp(&other.0));

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use strait_live::gateway::{STATUS_FOLDER, status_sockets};
-use strait_status::why::Watch;
-use strait_web::{Clock, Judge, Options, Recording, page};
+use strait_web::{Clock, Options, Recording, page};
 
+use super::recorded::each_of;
 use crate::exit::BadInput;
 
 /// Show running gateways in a browser: links, classes, flows, calls and what waits where, as it
@@ -17,11 +17,12 @@ use crate::exit::BadInput;
 #[command(
     after_help = "Examples:\n  strait web\n  strait web /run/strait/a.sock --listen [::1]:9000\n  \
                   strait web --save today.html        at its end, all that it saw\n  \
-                  strait status --watch 1 --json > a.jsonl; strait web a.jsonl --save a.html"
+                  strait status --watch 1 --json > a.jsonl; strait web a.jsonl --save a.html\n  \
+                  strait web a.journal --save a.html"
 )]
 pub(crate) struct Args {
-    /// Status sockets of gateways; all that run here if there is none. Or files with what `strait
-    /// status --json` said, for --save.
+    /// Status sockets of gateways; all that run here if there is none. Or, for --save, files with
+    /// what `strait status --json` said, and journals.
     nodes: Vec<PathBuf>,
     /// Where browsers come. Where others than this host can come, the address to open has a token.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
@@ -58,7 +59,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         listen: args.listen,
         names: args.name,
-        judge: judge(nodes.len()),
         sockets: nodes,
         save: args.save,
     };
@@ -68,24 +68,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says of each node why it is slow.
-fn judge(nodes: usize) -> Judge {
-    let mut judged = vec![Watch::default(); nodes];
-    Box::new(move |n, heard| {
-        let now = heard.get(n).and_then(Option::as_ref);
-        let lines = now.zip(judged.get_mut(n));
-        lines
-            .map(|(now, it)| it.hear(now).line())
-            .into_iter()
-            .collect()
-    })
-}
-
 fn save(files: &[PathBuf], path: &Path) -> anyhow::Result<ExitCode> {
     let mut recording = Recording::new(Clock::Run);
     for (n, file) in files.iter().enumerate() {
-        strait_web::read(file, n, &mut recording)
-            .map_err(|error| BadInput(format!("{}: no status: {error}", file.display())))?;
+        each_of(file, |it| _ = recording.add(n, it.uptime_s, &it))?;
     }
     let page = page::one_file(&recording);
     std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;

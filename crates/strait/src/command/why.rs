@@ -12,8 +12,9 @@ use strait_report::why_text;
 use strait_scenario::Scenario;
 use strait_sim::run_watched;
 use strait_status::Snapshot;
-use strait_status::why::{Why, together};
+use strait_status::why::{History, STEP_S, Why, together};
 
+use super::recorded::{each_of, is_journal};
 use super::status::{PATIENCE, only_socket};
 use super::top::check_variant;
 use crate::exit::BadInput;
@@ -33,8 +34,8 @@ use crate::exit::BadInput;
                   What each cause means, and what to do: docs/book/why.md"
 )]
 pub(crate) struct Args {
-    /// Status sockets, files with what `strait status --json` or --snapshots wrote, or one scenario
-    /// (`.toml`); not needed where one gateway runs.
+    /// Status sockets, files with what `strait status --json` or --snapshots wrote, journals, or
+    /// one scenario (`.toml`); not needed where one gateway runs.
     of: Vec<PathBuf>,
     /// One JSON list on stdout: an object for each gateway.
     #[arg(long)]
@@ -119,6 +120,17 @@ fn simulated(path: &Path, args: &Args) -> anyhow::Result<Vec<Vec<Snapshot>>> {
 fn asked(path: &Path) -> anyhow::Result<Vec<Snapshot>> {
     if !path.is_file() {
         return Ok(status::past(path, PATIENCE)?);
+    }
+    if is_journal(path)? {
+        let (mut past, mut noted_s, mut last) = (History::default(), f64::MIN, None);
+        each_of(path, |it| {
+            let before: Option<Snapshot> = last.replace(it);
+            if let Some(before) = before.filter(|it| it.uptime_s - noted_s >= STEP_S) {
+                noted_s = before.uptime_s;
+                past.note(before);
+            }
+        })?;
+        return Ok(past.until(&last.unwrap_or_default()));
     }
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let list = serde_json::from_str::<Vec<Snapshot>>(&text);

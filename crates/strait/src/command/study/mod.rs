@@ -9,11 +9,12 @@ use std::process::ExitCode;
 use anyhow::Context;
 use strait_core::hash::RunHash;
 use strait_node::config_text::{self, ConfigError};
-use strait_report::Report;
 use strait_report::table::{Column, ResultSet, Table};
+use strait_report::{Report, bars};
 use strait_sim::BuildError;
 use strait_sim::study::{Asked, STUDIES, Study, StudyError};
 
+use super::picture;
 use crate::exit::BadInput;
 
 /// Run a study: what others measured, what the simulator gives, and what this host gives live.
@@ -56,6 +57,9 @@ pub(crate) struct Args {
     /// Write tables and checks as a self-contained HTML page.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// End with a picture of what is judged: how far each value is from its bound.
+    #[arg(long, conflicts_with = "json")]
+    picture: bool,
     /// Another seed: chance falls otherwise in each run, and `grid` and `htb` draw other worlds.
     /// What has no chance in it stays as it is.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
@@ -126,7 +130,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         fs::write(path, strait_web::page::results(&report))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(crate::output::result(&result, args.json, args.strict))
+    let code = crate::output::result(&result, args.json, args.strict);
+    if args.picture {
+        let bars = bars::checks(&result.checks, picture::letters());
+        crate::output::print(&format!("\n{bars}"));
+    }
+    Ok(code)
 }
 
 /// The studies of that name.

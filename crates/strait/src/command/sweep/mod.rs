@@ -10,6 +10,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, bail};
 use strait_core::hash::RunHash;
+use strait_report::bars;
 use strait_report::estimate::{mean_interval, percentile};
 use strait_report::table::{Cell, Check, Column, ResultSet, Table};
 use strait_scenario::sweep::{Axis, Point, number_of, points};
@@ -19,6 +20,7 @@ use strait_wire::hash::hash64;
 use toml::Value;
 
 use self::store::{Key, Store};
+use super::picture;
 use crate::exit::BadInput;
 
 /// Run a scenario at many points, in virtual time: every value of every axis, every variant, every
@@ -59,6 +61,9 @@ pub(crate) struct Args {
     /// table, the configuration.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// End with a picture of the first metric, or of that which --metric picks.
+    #[arg(long, conflicts_with = "json")]
+    picture: bool,
     /// Threads; as many as the machine has if absent.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -127,12 +132,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Some(0.0),
         )],
     };
+    let page = page::report(&loaded, &axes, &entries, &wanted, &result);
     if let Some(path) = &args.report {
-        let page = page::report(&loaded, &axes, &entries, &wanted, &result);
         std::fs::write(path, strait_web::page::results(&page))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(crate::output::result(&result, args.json, args.strict))
+    let code = crate::output::result(&result, args.json, args.strict);
+    if args.picture {
+        let first = page.figures.first();
+        let bars = first.map(|it| bars::means(it, picture::letters()));
+        let text = bars.unwrap_or_else(|| page.notes.join("\n") + "\n");
+        crate::output::print(&format!("\n{text}"));
+    }
+    Ok(code)
 }
 
 /// Tells before the runs, which may take hours, what can't be written after them.
