@@ -18,7 +18,7 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 17] = [
+const TOOLS: [Tool; 18] = [
     Tool {
         program: "ip",
         package: "iproute2",
