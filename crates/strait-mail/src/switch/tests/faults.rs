@@ -81,7 +81,7 @@ fn play(seed: u64) {
             0..3 => {
                 let n = sent.len() as u64;
                 // Every other is stored in several pieces.
-                let lines = chance.below(if n % 2 == 0 { 1800 } else { 20 }) as usize;
+                let lines = chance.below(if n.is_multiple_of(2) { 1800 } else { 20 }) as usize;
                 sent.push(format!("Subject: {n}\r\n\r\n{}", noise(lines)));
                 to[at].insert(n);
                 let mailbox = format!("ops@{}.example", ["a", "b"][at]);
