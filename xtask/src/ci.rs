@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,7 +17,6 @@ pub(crate) enum Step {
     Fmt,
     Tidy,
     Clippy,
-    Build,
     NoStd,
     Doc,
     Docs,
@@ -29,7 +27,7 @@ pub(crate) enum Step {
 pub(crate) const ALL: [Step; 7] = [
     Step::Fmt,
     Step::Tidy,
-    Step::Build,
+    Step::Clippy,
     Step::NoStd,
     Step::Doc,
     Step::Docs,
@@ -45,7 +43,6 @@ impl Step {
             Self::Fmt => "fmt",
             Self::Tidy => "tidy",
             Self::Clippy => "clippy",
-            Self::Build => "build",
             Self::NoStd => "no-std",
             Self::Doc => "doc",
             Self::Docs => "docs",
@@ -55,10 +52,8 @@ impl Step {
 
     /// The step of that name.
     pub(crate) fn named(name: &str) -> Result<Self> {
-        let all = || ALL.into_iter().chain([Self::Clippy]);
-        let names: Vec<_> = all().map(Self::name).collect();
-        let names = names.join(", ");
-        all()
+        let names = ALL.map(Self::name).join(", ");
+        ALL.into_iter()
             .find(|step| step.name() == name)
             .with_context(|| format!("`{name}` is no step; there are {names}"))
     }
@@ -79,7 +74,6 @@ impl Step {
                     "warnings",
                 ],
             ),
-            Self::Build => build(root),
             Self::NoStd => no_std::run(root),
             Self::Doc => documentation(root),
             Self::Docs => docs::check(root, &[]),
@@ -107,30 +101,8 @@ pub(crate) fn run(root: &Path, steps: &[Step], tests: &mut Tests) -> Result<()> 
     Ok(())
 }
 
-/// Clippy compiles the workspace, in place of `rustc`: that it checks all and compiles nothing, as
-/// it does for a quick answer, would be a third of a whole build more.
-static CLIPPY_COMPILES: AtomicBool = AtomicBool::new(false);
-
-/// All that tests need, by Clippy. Steps behind this one find it there.
-fn build(root: &Path) -> Result<()> {
-    CLIPPY_COMPILES.store(true, Ordering::Relaxed);
-    cargo(root, &["test", "--workspace", "--no-run", "--quiet"])?;
-    cargo(root, &["build", "--workspace", "--benches", "--quiet"])
-}
-
 /// The cargo that runs this program, at the root of the workspace.
 pub(crate) fn cargo_command(root: &Path) -> Command {
-    let mut command = plain_cargo(root);
-    if CLIPPY_COMPILES.load(Ordering::Relaxed) {
-        command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
-        // As `cargo clippy -- -D warnings` has it.
-        let denied = ["-D", "warnings"].map(|it| format!("{it}__CLIPPY_HACKERY__"));
-        command.env("CLIPPY_ARGS", denied.concat());
-    }
-    command
-}
-
-fn plain_cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
@@ -151,7 +123,7 @@ pub(crate) fn cargo(root: &Path, args: &[&str]) -> Result<()> {
 }
 
 fn documentation(root: &Path) -> Result<()> {
-    let status = plain_cargo(root)
+    let status = cargo_command(root)
         .env("RUSTDOCFLAGS", "-D warnings")
         .args([
             "doc",

@@ -17,8 +17,7 @@ use anyhow::{Context, Result, bail};
 
 const HELP: &str = "\
 cargo xtask test [--quick]   install, then ci; --quick leaves out `no-std` and `doc`
-cargo xtask ci [STEP ...]    fmt tidy build no-std doc docs test, or only the named steps: `build`
-                             has Clippy compile all that tests need, `clippy` is its quick check
+cargo xtask ci [STEP ...]    fmt tidy clippy no-std doc docs test, or only the named steps
 cargo xtask tidy             rules of this repository that no compiler checks
 cargo xtask no-std [--probe] proof that the pure crates need no `std`; --probe: on the host's target
 cargo xtask docs [FILE ...]  make the figures in the documents anew, by the commands above them;
