@@ -334,9 +334,14 @@ mod tests {
         drop(end);
         let told: Vec<String> = written.try_iter().collect();
         assert_eq!(told.len(), 102);
-        for line in ["1 log messages lost", "2 more of «a kind»"] {
-            assert!(told.iter().any(|it| it.starts_with(line)), "{line}");
-        }
+        // The thread that writes may have held the limits while one more was said.
+        let number = |of: &str| {
+            let mut lines = told.iter().filter(|it| it.contains(of));
+            let number = lines.next().and_then(|it| it.split(' ').next());
+            number.and_then(|it| it.parse::<u32>().ok()).unwrap_or(0)
+        };
+        let (lost, left_out) = (number("log messages lost"), number("more of «a kind»"));
+        assert_eq!((lost + left_out, lost >= 1, left_out >= 1), (3, true, true));
     }
 
     #[test]

@@ -77,7 +77,10 @@ fn status_and_metrics_answer_while_hostile_clients_hang_on() {
     odd.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("error: "), "{answer}");
 
+    // A page from elsewhere has its own name for this machine.
     let answer = get(port, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.0 403"), "{answer}");
+    let answer = get(port, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.0 200 OK\r\n"), "{answer}");
     assert!(
         answer.contains("strait_admitted_packets_total 0"),
