@@ -173,15 +173,25 @@ fn add(missing: &[&Tool]) {
     install.env("DEBIAN_FRONTEND", "noninteractive");
     // Tests start what they need by themselves: no package's own service is to run.
     let policy = Path::new("/usr/sbin/policy-rc.d");
-    let own = !policy.exists() && forbid_services(policy).is_ok();
+    let ours = std::fs::read_to_string(policy).is_ok_and(|it| it.contains(POLICY_MARK));
+    let own = (ours || !policy.exists()) && forbid_services(policy).is_ok();
     call(&mut install);
     if own {
         let _ = std::fs::remove_file(policy);
     }
 }
 
+/// Tells our policy from the machine's own.
+const POLICY_MARK: &str = "while cargo xtask install adds programs";
+
+/// As long as this process lives: if it is killed, what it leaves behind forbids nothing.
 fn forbid_services(policy: &Path) -> std::io::Result<()> {
-    std::fs::write(policy, "#!/bin/sh\nexit 101\n")?;
+    let process = std::process::id();
+    let text = format!(
+        "#!/bin/sh\n# No services {POLICY_MARK}.\n\
+         grep -qx xtask /proc/{process}/comm 2>/dev/null && exit 101\nexit 0\n"
+    );
+    std::fs::write(policy, text)?;
     std::fs::set_permissions(policy, std::fs::Permissions::from_mode(0o755))
 }
 
@@ -248,6 +258,23 @@ mod tests {
     fn a_tool_is_missing_where_no_folder_has_it() {
         assert_eq!(missing(&[]).len(), TOOLS.len());
         assert_eq!(missing(&[PathBuf::from("/nowhere")]).len(), TOOLS.len());
+    }
+
+    #[test]
+    fn services_are_forbidden_only_as_long_as_this_lives() {
+        let policy = std::env::temp_dir().join(format!("policy-{}", std::process::id()));
+        forbid_services(&policy).unwrap();
+        let text = std::fs::read_to_string(&policy).unwrap();
+        let says = || Command::new("sh").arg(&policy).status().unwrap().code();
+        // A test's process has another name than the program.
+        assert_eq!(says(), Some(0));
+        let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
+        let own = text.replace("-qx xtask", &format!("-qx {}", comm.trim()));
+        std::fs::write(&policy, own).unwrap();
+        let forbids = says();
+        std::fs::remove_file(&policy).unwrap();
+        assert_eq!(forbids, Some(101));
+        assert!(text.contains(POLICY_MARK));
     }
 
     #[test]
