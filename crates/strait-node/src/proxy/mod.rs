@@ -158,9 +158,10 @@ impl Proxy {
         let mut tokens = Chance::new(seed, "proxy.tokens");
         let limits = Limits::of(config);
         let explicit = config.explicit.iter().map(SocketAddr::ip);
-        let own = own.into_iter().chain(explicit).collect();
         let partners = config.partners.iter();
-        let partners = partners.map(|it| Partner::new(it, limits, tokens.draw() as u32));
+        let partners = partners.map(|it| Partner::new(it, limits, &own, tokens.draw() as u32));
+        let partners = partners.collect();
+        let own = own.into_iter().chain(explicit).collect();
         Self {
             owner,
             port: config.port,
@@ -171,7 +172,7 @@ impl Proxy {
             streams_max: config.streams,
             octets_max: config.memory.0 / 2,
             allow: config.allow.clone(),
-            partners: partners.collect(),
+            partners,
             own,
             explicit: Explicit::default(),
             packing: Packing::new(config.compress, config.partners.len()),

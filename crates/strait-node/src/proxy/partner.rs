@@ -62,6 +62,9 @@ const ACK_TURNS: Duration = Duration::from_secs(5);
 const ACK: Duration = Duration::from_millis(200);
 /// How long repairs take by then: others overtake meanwhile.
 const REORDER_REPAIRED: Duration = Duration::from_secs(5);
+/// Where links have turns, how long the other side takes to greet and to be answered, beside its
+/// octets: a link is made before.
+const GREETING: Duration = Duration::from_secs(20);
 /// Pauses between questions whether the way is there, and octets of one. Nothing else crosses.
 const PAUSE: Duration = Duration::from_millis(500);
 const QUESTION_OCTETS: u64 = 144;
@@ -273,6 +276,8 @@ pub(crate) struct Partner {
     pub(super) link: Option<LinkView>,
     limits: Limits,
     greeted: bool,
+    /// It has the lower address of both, and greets first where they can't speak at once.
+    greets_first: bool,
     /// Its packets come by no gateway between: what the link carries, it gets.
     is_near: bool,
     /// By code point, the moment from which on a datagram may join others of its class.
@@ -281,7 +286,8 @@ pub(crate) struct Partner {
 }
 
 impl Partner {
-    pub(super) fn new(config: &PartnerConfig, limits: Limits, token: u32) -> Self {
+    /// The partner of a gateway that has the addresses `own`.
+    pub(super) fn new(config: &PartnerConfig, limits: Limits, own: &[IpAddr], token: u32) -> Self {
         let unknown = LinkView {
             bit_s: 9600,
             mtu: 1280,
@@ -291,8 +297,11 @@ impl Partner {
             queued: 0,
             silent: false,
         };
+        let address = config.address;
+        let likewise = own.iter().filter(|it| it.is_ipv4() == address.is_ipv4());
         Self {
-            address: config.address,
+            address,
+            greets_first: likewise.min().is_some_and(|own| address < *own),
             prefixes: config.prefixes.clone(),
             session: Session::new(token, unknown.settings(limits)),
             link: None,
@@ -350,7 +359,10 @@ impl Partner {
         }
         if !self.greeted {
             self.greeted = true;
-            self.session.greet(now);
+            // Two that begin together would call each other at once, and neither would hear it.
+            let waits = self.greets_first && !view.turn.is_zero();
+            let others = GREETING + view.time(2 * QUESTION_OCTETS);
+            self.session.greet(if waits { now + others } else { now });
         }
         self.link = link;
     }

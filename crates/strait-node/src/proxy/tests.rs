@@ -555,6 +555,32 @@ fn clients_pass_while_their_partner_is_silent() {
 }
 
 #[test]
+fn with_turns_the_lower_address_greets_first() {
+    let turn = Duration::from_secs(120);
+    // Its link has 9600 bit/s: two questions take 0.24 s.
+    let later = Duration::from_millis(20_240);
+    for (own, partner, turn, waits) in [
+        ("10.9.0.1", "10.9.0.2", turn, Duration::ZERO),
+        ("10.9.0.2", "10.9.0.1", turn, later),
+        ("10.9.0.2", "10.9.0.1", Duration::ZERO, Duration::ZERO),
+        ("10.9.0.2", "fd00::9", turn, Duration::ZERO),
+    ] {
+        let addresses = vec![own.parse().unwrap(), "fd00::1".parse().unwrap()];
+        let config = config(partner, "10.2.0.0/24", "10.1.0.0/24");
+        let mut proxy = Proxy::new(OWNER, &config, addresses, 1);
+        let start = Instant::from_secs(1);
+        let mut greets = |at| {
+            proxy.set_link(at, 0, Some(LinkView { turn, ..LINK }));
+            proxy.tend(at, 0);
+            !proxy.wants(at, 0).is_empty()
+        };
+        assert_eq!(greets(start), waits.is_zero(), "{own} {partner}");
+        assert!(waits.is_zero() || !greets(start + waits - Duration::from_nanos(1)));
+        assert!(greets(start + waits), "{own} {partner}");
+    }
+}
+
+#[test]
 fn a_link_that_is_down_for_long_is_a_silent_partner() {
     let mut pair = Pair::new(|_| ());
     let start = pair.now;
