@@ -11,7 +11,7 @@ use strait_report::Series;
 use strait_report::table::Check;
 use strait_scenario::topology::Role;
 use strait_scenario::{Loaded, Scenario, World as Place, local_metrics};
-use strait_status::why::{History, SPAN_S, STEP_S};
+use strait_status::why::{History, SPAN_S, STEP_S, Why, together, why};
 use strait_status::{Port, Snapshot};
 use strait_traffic::{FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig};
 
@@ -53,8 +53,8 @@ pub struct Run {
     pub series: Vec<Series>,
     /// What every node says of itself at the end.
     pub nodes: Vec<Snapshot>,
-    /// The same on the way, the earliest first, where that is recorded.
-    pub moments: Vec<Vec<Snapshot>>,
+    /// The same on the way, the earliest first, with why it was slow, where that is recorded.
+    pub moments: Vec<Vec<(Snapshot, Why)>>,
     /// Packets that a node took in and nobody had sent: a bug unless 0.
     pub unexplained: u64,
     /// Packets over links.
@@ -98,11 +98,24 @@ fn run_recorded(
         built.world.capture();
     }
     let mut moments = Vec::new();
-    let series = sample(loaded, variant, &mut built, |world| {
-        if record {
-            moments.push(world.snapshots().collect());
-        }
-    });
+    let mut past = Past::default();
+    let series = sample(
+        loaded,
+        variant,
+        &mut built,
+        |world, [is_moment, is_step]| {
+            if record && is_moment {
+                let judged = world.snapshots().map(|it| {
+                    let why = why(&past.until(&it));
+                    (it, why)
+                });
+                moments.push(judged.collect());
+            }
+            if record && is_step {
+                world.snapshots().for_each(|it| past.note(it));
+            }
+        },
+    );
     built.world.check();
     let mut run = collect(loaded, variant, seed, &mut built, series);
     run.moments = moments;
@@ -124,6 +137,21 @@ pub fn run_plain(loaded: &Loaded, variant: &str, seed: u64) -> Result<Run, Build
     Ok(collect(loaded, variant, seed, &mut built, Vec::new()))
 }
 
+/// The latest snapshots of nodes, as running ones keep them.
+#[derive(Debug, Default)]
+struct Past(BTreeMap<String, History>);
+
+impl Past {
+    fn note(&mut self, snapshot: Snapshot) {
+        let node = self.0.entry(snapshot.node.clone()).or_default();
+        node.note(snapshot);
+    }
+
+    fn until(&mut self, now: &Snapshot) -> Vec<Snapshot> {
+        self.0.entry(now.node.clone()).or_default().until(now)
+    }
+}
+
 /// Runs one variant until `until`, and gives what each gateway said of itself on the way: the
 /// latest snapshots, as a running one keeps them. One that is dead by then says nothing.
 ///
@@ -136,26 +164,46 @@ pub fn run_watched(
     until: Instant,
 ) -> Result<Vec<Vec<Snapshot>>, BuildError> {
     let mut built = build(loaded, variant, seed)?;
-    let mut past: BTreeMap<String, History> = BTreeMap::new();
+    let mut past = Past::default();
     let step = Duration::from_secs_f64(STEP_S);
     let mut at = until
         .since(Instant::ZERO)
         .saturating_sub(Duration::from_secs_f64(SPAN_S));
     while Instant::ZERO + at < until {
         built.world.run_until(Instant::ZERO + at);
-        for snapshot in built.world.snapshots() {
-            past.entry(snapshot.node.clone())
-                .or_default()
-                .note(snapshot);
-        }
+        built.world.snapshots().for_each(|it| past.note(it));
         at += step;
     }
     built.world.run_until(until);
     built.world.check();
     let last = gateways(loaded, &built.world);
-    Ok(last
-        .map(|it| past.entry(it.node.clone()).or_default().until(&it))
-        .collect())
+    Ok(last.map(|it| past.until(&it)).collect())
+}
+
+/// Runs one variant whole, and gives what is said of its gateways at the first moment at which
+/// anything is, or at the end, and how often anything is.
+///
+/// # Errors
+/// Why the scenario can't be built.
+pub(crate) fn run_judged(
+    loaded: &Loaded,
+    variant: &str,
+    seed: u64,
+) -> Result<(Vec<Why>, u32), BuildError> {
+    let mut past = Past::default();
+    let (mut first, mut last, mut alarms) = (None, Vec::new(), 0);
+    let step = Duration::from_secs_f64(STEP_S);
+    run_told(loaded, (variant, seed), step, |snapshots| {
+        let pasts: Vec<_> = snapshots.iter().map(|it| past.until(it)).collect();
+        snapshots.into_iter().for_each(|it| past.note(it));
+        last = together(&pasts);
+        if last.iter().any(|it| !it.is_well()) {
+            alarms += 1;
+            first.get_or_insert_with(|| last.clone());
+        }
+        true
+    })?;
+    Ok((first.unwrap_or(last), alarms))
 }
 
 /// Runs one variant, and tells after each `step` what every gateway says of itself, until nobody
@@ -226,7 +274,7 @@ fn sample(
     loaded: &Loaded,
     variant: &str,
     built: &mut Built,
-    mut look: impl FnMut(&mut World),
+    mut look: impl FnMut(&World, [bool; 2]),
 ) -> Vec<Series> {
     let end = Instant::ZERO + loaded.scenario.duration.0;
     let line = |chart: String, unit: &str| Series {
@@ -258,14 +306,23 @@ fn sample(
         .map(|node| line(format!("queue of {}", node.name), "octets"))
         .collect();
     let pause = (loaded.scenario.duration.0 / MOMENTS).max(SAMPLE);
-    let mut look_at = Instant::ZERO;
+    let [step, span] = [STEP_S, SPAN_S].map(Duration::from_secs_f64);
+    let (mut look_at, mut note_at) = (Instant::ZERO, Instant::ZERO);
     let mut at = Instant::ZERO;
     while at < end {
         let next = (at + SAMPLE).min(end);
         built.world.run_until(next);
-        if next >= look_at || next >= end {
-            look(&mut built.world);
+        let is_moment = next >= look_at || next >= end;
+        // What a moment is judged by is what running nodes are: steps of theirs before it.
+        let is_step = next >= note_at && next + span >= look_at;
+        if is_moment || is_step {
+            look(&built.world, [is_moment, is_step]);
+        }
+        if is_moment {
             look_at = next + pause;
+        }
+        if is_step {
+            note_at = next + step;
         }
         let span_ns = next.since(at).as_nanos() as f64;
         for (index, (_, stats)) in built.world.links().take(links).enumerate() {

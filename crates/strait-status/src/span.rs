@@ -273,6 +273,9 @@ pub struct Link<'a> {
     pub(crate) repeated: f64,
 }
 
+/// Of a station's frames, the share whose loss repeats are for.
+const LOST: f64 = 0.05;
+
 impl<'a> Link<'a> {
     pub(crate) fn new(port: &'a Port, span: &Span<'_>) -> Self {
         let was = span.first.ports.iter().find(|it| it.name == port.name);
@@ -287,7 +290,11 @@ impl<'a> Link<'a> {
         });
         let repaired = of(|it| it.repairs.as_ref().map_or(0, |it| it.repeated));
         let repaired_octets = of(|it| it.repairs.as_ref().map_or(0, |it| it.repeated_octets));
+        // Spare room of a station's turn is filled with what is in it: nothing was lost by that.
+        let peers = port.hf.iter().flat_map(|it| &it.neighbours);
+        let fills = peers.map(|it| it.lost).fold(0.0, f64::max) < LOST;
         let station = of(|it| it.hf.as_ref().map_or(0, |it| it.repeated));
+        let station = if fills { 0.0 } else { station };
         let d_pdus = of(|it| it.hf.as_ref().map_or(0, |it| it.d_pdus_out));
         Self {
             port,

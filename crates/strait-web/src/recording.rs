@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 use strait_status::quality::{Judged, Quality};
-use strait_status::why::Watch;
+use strait_status::why::{Watch, Why};
 use strait_status::{FlowRow, Recent, Snapshot, Span, behind, choices, figures, talks};
 
 /// What times of a recording count.
@@ -67,6 +67,15 @@ pub(crate) struct Says {
     about: Option<String>,
 }
 
+impl From<&Why> for Says {
+    fn from(why: &Why) -> Self {
+        Self {
+            text: why.line(),
+            about: why.about().map(str::to_owned),
+        }
+    }
+}
+
 impl Track {
     fn says(&mut self, snapshot: &Snapshot) -> Says {
         // Flows that ports know are many, and nobody is judged by them.
@@ -74,11 +83,7 @@ impl Track {
             flows: Vec::new(),
             ..snapshot.clone()
         };
-        let why = self.watch.hear(&bare);
-        Says {
-            text: why.line(),
-            about: why.about().map(str::to_owned),
-        }
+        self.watch.hear(&bare).into()
     }
 }
 
@@ -101,13 +106,27 @@ impl Recording {
     /// What the node number `n` said at `at_s`, with what follows from it and from what it said
     /// before; all of that is given back, as a line. The oldest lines make way.
     pub fn add(&mut self, n: usize, at_s: f64, snapshot: &Snapshot) -> String {
+        let says = self.track(n).says(snapshot);
+        self.add_saying(n, at_s, snapshot, &says)
+    }
+
+    /// The same where it is known why the node is slow: of snapshots that are too far apart to tell.
+    pub fn add_judged(&mut self, n: usize, at_s: f64, snapshot: &Snapshot, why: &Why) -> String {
+        self.add_saying(n, at_s, snapshot, &why.into())
+    }
+
+    fn track(&mut self, n: usize) -> &mut Track {
         if self.nodes.len() <= n {
             self.nodes.resize_with(n + 1, Track::default);
         }
-        let says = self.nodes[n].says(snapshot);
+        &mut self.nodes[n]
+    }
+
+    fn add_saying(&mut self, n: usize, at_s: f64, snapshot: &Snapshot, says: &Says) -> String {
+        self.track(n);
         let state = self.told(n, snapshot);
-        self.add_json(n, at_s, &state, &says);
-        line(n, at_s, ("full", state), Some(&says))
+        self.add_json(n, at_s, &state, says);
+        line(n, at_s, ("full", state), Some(says))
     }
 
     fn told(&mut self, n: usize, snapshot: &Snapshot) -> Value {

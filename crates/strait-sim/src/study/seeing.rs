@@ -11,7 +11,7 @@ use strait_status::why::{Finding, Why, together};
 use super::scenario;
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
-use crate::run::run_watched;
+use crate::run::{run_judged, run_watched};
 
 /// The file of the study.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -134,9 +134,8 @@ fn report_row(name: &str, run_s: f64, with: &[Snapshot], without: Option<&[Snaps
         .with("named", named as f64)
 }
 
-/// What is told of a case.
-fn row(case: &Case, world: &str, past: Option<&[Vec<Snapshot>]>) -> Row {
-    let all: Vec<Why> = past.map(together).unwrap_or_default();
+/// What is told of a case, and how often anything is, where that is known.
+fn row(case: &Case, world: &str, (all, alarms): &(Vec<Why>, Option<u32>)) -> Row {
     let findings = all
         .iter()
         .flat_map(|why| why.findings.iter().map(move |it| (why, it)));
@@ -148,7 +147,8 @@ fn row(case: &Case, world: &str, past: Option<&[Vec<Snapshot>]>) -> Row {
         .iter()
         .position(named)
         .map(|place| place as f64 + 1.0);
-    let is_true = past.map(|_| f64::from(u8::from(first.is_some_and(named))));
+    let is_true = f64::from(u8::from(first.is_some_and(named)));
+    let alarms = alarms.map_or(findings.len() as f64, f64::from);
     let at = first.map_or("", |(why, _)| why.node.as_str());
     let sentence = match (first, all.first()) {
         (Some((_, finding)), _) => finding.sentence.as_str(),
@@ -163,7 +163,7 @@ fn row(case: &Case, world: &str, past: Option<&[Vec<Snapshot>]>) -> Row {
         .with("sentence", sentence)
         .with("place", place)
         .with("true", is_true)
-        .with("alarms", past.map(|_| findings.len() as f64))
+        .with("alarms", alarms)
 }
 
 impl SeeingStudy {
@@ -215,8 +215,14 @@ impl SetUp for SeeingStudy {
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
         let cases = self.loaded()?;
         let simulated = run_all(asked, "seeing", &cases, |(case, loaded)| {
+            let seed = asked.seed(loaded.scenario.seed);
+            if case.cause.is_none() {
+                let (all, alarms) = run_judged(loaded, &case.variant, seed)?;
+                return Ok((all, Some(alarms)));
+            }
             let end = Instant::ZERO + loaded.scenario.duration.0;
-            run_watched(loaded, &case.variant, asked.seed(loaded.scenario.seed), end)
+            let past = run_watched(loaded, &case.variant, seed, end)?;
+            Ok((together(&past), None))
         })?;
         // Live for as long as labs take: minutes.
         let live = cases.iter().filter(|(case, _)| case.live);
@@ -231,18 +237,18 @@ impl SetUp for SeeingStudy {
             Vec::new()
         };
         let simulated = cases.iter().zip(&simulated);
-        let simulated = simulated.map(|((case, _), past)| (*case, "sim", Some(&past[..])));
+        let simulated = simulated.map(|((case, _), told)| (*case, "sim", told.clone()));
         // Without labs there is nothing to tell of them.
         let live = live.zip(&lived);
-        let live = live.map(|((case, _), past)| (*case, "live", Some(&past[..])));
+        let live = live.map(|((case, _), past)| (*case, "live", (together(past), None)));
         let mut measured = Measured::default();
         let mut counts: [[f64; 3]; 2] = Default::default();
-        for (case, world, past) in simulated.chain(live) {
+        for (case, world, told) in simulated.chain(live) {
             let of = &mut counts[usize::from(world == "live")];
-            let row = row(case, world, past);
+            let row = row(case, world, &told);
             let is = |name: &str| row.median(name).unwrap_or(0.0);
             let part = if case.cause.is_some() {
-                of[0] += f64::from(u8::from(past.is_some()));
+                of[0] += 1.0;
                 of[1] += is("true");
                 "faults"
             } else {

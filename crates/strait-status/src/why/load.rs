@@ -24,6 +24,8 @@ const MOST: f64 = 0.35;
 const HOG: f64 = 0.2;
 /// Of the time, what a line sends that is full.
 const FULL: f64 = 0.6;
+/// Code points of what goes behind all else: LE (RFC 8622) and CS1, which was that before.
+const LAST: [u8; 2] = [1, 8];
 /// Flows that a host begins in a second where no person does.
 const FLOWS_EACH_S: f64 = 2.0;
 
@@ -106,8 +108,11 @@ impl<'s, 'a> Load<'s, 'a> {
         }
     }
 
-    /// Whether it asks for little and gets it late, or not at all.
+    /// Whether it asks for little and gets it late, or not at all, and doesn't mean to be last.
     fn suffers(&self, flow: &Flow<'_>) -> bool {
+        if LAST.contains(&flow.row.dscp) {
+            return false;
+        }
         let call = self.is_call(flow);
         let asked = flow.octets_in / self.span.s;
         // Who has much waiting waits behind his own.

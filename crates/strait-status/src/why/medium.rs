@@ -29,8 +29,9 @@ const SILENCE_HF_S: f64 = 25.0;
 const UNANSWERED: f64 = 3.0;
 
 pub(super) fn look(span: &Span<'_>, findings: &mut Vec<Finding>) {
-    // One that was never up, and has no problem, has nobody behind it.
-    let fell = |it: &&Port| !it.up && it.host_side && (it.downs > 0 || it.problem.is_some());
+    // One that never carried anything, and has no problem, has nobody behind it.
+    let used = |it: &Port| it.frames_in + it.frames_out > 0;
+    let fell = |it: &&Port| !it.up && it.host_side && (used(it) || it.problem.is_some());
     for port in span.last.ports.iter().filter(fell) {
         findings.push(down(&port.name, port.problem.as_deref(), 0.0));
     }
@@ -96,7 +97,7 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
             .repairs
             .as_ref()
             .is_some_and(|it| it.window_octets > 0);
-    let asked = |it: &Flow<'_>| {
+    let asked = |it: &Flow<'_>, silent_s: f64| {
         let back = span.back(it);
         // Answers may come another way.
         let answered = back.is_some_and(|it| it.row.idle_s < patience_s);
@@ -106,7 +107,8 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
             && !answered
             && (it.asks() || back.is_some())
     };
-    let asked = span.flows_of(link).any(asked);
+    let asks = |silent_s| span.flows_of(link).any(|it| asked(it, silent_s));
+    let asked = asks(silent_s);
     if silent_s >= patience_s && (asked || unanswered || unacknowledged) {
         let since = match link.port.heard_s {
             Some(s) => format!("for {}", time(s)),
@@ -124,7 +126,7 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
         findings.push(Finding::new((Cause::FarSilent, weight), name, text, look));
         return;
     }
-    neighbours(span, link, findings);
+    neighbours(span, link, asks, findings);
     let other_format = link.grown(|it| {
         it.hop
             .as_ref()
@@ -160,8 +162,14 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// One of several neighbours that is gone while others are heard.
-fn neighbours(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
+/// One of several neighbours that is gone while others are heard. Those who are no routers and
+/// aren't asked for anything may have nothing to say.
+fn neighbours(
+    span: &Span<'_>,
+    link: &Link<'_>,
+    asks: impl Fn(f64) -> bool,
+    findings: &mut Vec<Finding>,
+) {
     let was = |name: &str| {
         let was = link.was.as_ref().map(|it| &it.neighbours);
         was.into_iter().flatten().find(|it| it.name == name)
@@ -173,7 +181,8 @@ fn neighbours(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
             was(&neighbour.name).map_or(0, |it| it.octets_out),
         );
         let patience_s = SILENCE_ONE_S + 3.0 * link.packet_s();
-        if sent > 0.0 && silent_s > patience_s {
+        let speaks = span.last.olsr.is_some() || asks(silent_s);
+        if sent > 0.0 && silent_s > patience_s && speaks {
             let name = &neighbour.name;
             let text = format!(
                 "Nothing has come from the neighbour {name} on {} for {}, although others are heard: \
@@ -205,9 +214,10 @@ fn station(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
         let before = was.and_then(|it| it.neighbours.iter().find(|it| it.name == peer.name));
         let heard_s = peer.heard_s - before.map_or(0.0, |it| it.heard_s);
         let sent_s = peer.sent_s - before.map_or(0.0, |it| it.sent_s);
-        let silent = heard_s <= 0.0 && (sent_s > 0.0 || unanswered >= 1.0);
+        // During a long turn of ours nobody answers.
+        let silent = heard_s <= 0.0 && unanswered >= 1.0;
         let since_s = link.port.heard_s.unwrap_or(span.last.uptime_s);
-        let long = since_s.max(span.s) >= SILENCE_HF_S && unanswered >= 1.0;
+        let long = since_s.max(span.s) >= SILENCE_HF_S;
         if silent && (long || unanswered >= UNANSWERED || lost >= 1.0 || sent_s >= 20.0) {
             let name = &peer.name;
             let text = format!(

@@ -11,6 +11,8 @@ use crate::span::{Link, Span, last_life, share};
 
 /// Snapshots that are compared.
 const LATE: usize = 4;
+/// Of these, the ones whose frames may not have come yet by a long way.
+const ON_ITS_WAY: usize = 1;
 /// By how much the times may differ that both ends tell of.
 const SKEW_S: f64 = 2.0;
 /// Packets that a share is made of, at least.
@@ -87,7 +89,10 @@ fn dead(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     if (sender.s - receiver.s).abs() > SKEW_S {
         return None;
     }
-    let (there, here) = links(&sender, &receiver)?;
+    let (_, here) = links(&sender, &receiver)?;
+    // What left since may be on its way.
+    let before = Span::new(&sent[late(sent)..sent.len().saturating_sub(ON_ITS_WAY)])?;
+    let (there, _) = links(&before, &receiver)?;
     let (name, frames) = (&here.port.name, there.frames_out);
     (frames >= ENOUGH && here.grown(|it| it.frames_in) == 0.0).then(|| {
         let (from, to) = (&sender.last.node, &receiver.last.node);
@@ -145,7 +150,7 @@ fn lossy(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     let delays = 0..=LATE.min(sent.len()).min(came.len());
     let all = delays.filter_map(|by| lost(&sent[..sent.len() - by], &came[by..]));
     let (lost, frames, fades) = all.min_by(|one, other| one.0.total_cmp(&other.0))?;
-    if lost < LOSSY {
+    if lost < LOSSY || lost * frames < ENOUGH {
         return None;
     }
     let (sender, receiver) = (Span::new(sent)?, Span::new(came)?);

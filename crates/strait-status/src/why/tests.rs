@@ -126,6 +126,12 @@ fn who_asks_for_little_and_waits_names_who_is_before_it() {
     let said = "Web from 10.1.0.2 waits 12 s behind a transfer (TCP 40000 > 9000) from 10.1.0.2 in class \
                 data, which takes 93 % of what the line carries; port line is 97 % used.";
     assert_eq!(why.sentence, said);
+    let last = history(|it, at| {
+        let mut page = page(at);
+        page.dscp = 8;
+        it.talkers = vec![file(at), page];
+    });
+    assert_eq!(first(&last), None, "it means to go behind others");
     let starved = history(|it, at| {
         let mut file = file(at);
         file.class = "voice".into();
@@ -234,33 +240,64 @@ fn silence_is_told_when_somebody_asks() {
     assert_eq!(first(&silent(true, 11.8)), Some(Cause::FarSilent));
     assert_eq!(first(&silent(true, 11.7)), None);
     assert_eq!(first(&silent(false, 100.0)), None, "nobody asked");
-    let one_of_two = history(|it, at| {
-        let neighbour = |name: &str, heard_s| Neighbour {
-            name: name.into(),
-            octets_out: (10.0 * at) as u64,
-            heard_s: Some(heard_s),
-            ..Neighbour::default()
-        };
-        it.ports[1].neighbours = vec![neighbour("b", 1.0), neighbour("c", 50.0)];
-    });
-    assert_eq!(why(&one_of_two).findings[0].concerns, "c");
+    let one_of_two = |protocol: u8, routes: bool| {
+        first(&history(move |it, at| {
+            let neighbour = |name: &str, heard_s| Neighbour {
+                name: name.into(),
+                octets_out: (10.0 * at) as u64,
+                heard_s: Some(heard_s),
+                ..Neighbour::default()
+            };
+            it.ports[1].neighbours = vec![neighbour("b", 1.0), neighbour("c", 50.0)];
+            it.talkers = vec![flow(protocol, 0, (1.0, 84), 0.0, at)];
+            it.olsr = routes.then(crate::service::Olsr::default);
+        }))
+    };
+    assert_eq!(one_of_two(1, false), Some(Cause::FarSilent));
+    assert_eq!(one_of_two(17, true), Some(Cause::FarSilent), "a router");
+    assert_eq!(one_of_two(17, false), None, "nobody asked it");
     let down = history(|it, _| it.ports[1].up = false);
     assert_eq!(first(&down), Some(Cause::PortDown));
-    let station = history(|it, at| {
-        let link = crate::Link {
-            name: "b".into(),
-            sent_s: at / 2.0,
-            heard_s: 40.0,
-            ..crate::Link::default()
-        };
-        it.ports[1].hf = Some(Station {
-            unanswered: (at / 5.0) as u64,
-            turns: (at / 5.0) as u64,
-            neighbours: vec![link],
-            ..Station::default()
-        });
-    });
-    assert_eq!(first(&station), Some(Cause::HfSilent));
+    let station = |unanswered: f64| {
+        first(&history(move |it, at| {
+            let link = crate::Link {
+                name: "b".into(),
+                sent_s: at / 2.0,
+                heard_s: 40.0,
+                ..crate::Link::default()
+            };
+            it.ports[1].hf = Some(Station {
+                unanswered: (unanswered * at) as u64,
+                turns: (at / 5.0) as u64,
+                neighbours: vec![link],
+                ..Station::default()
+            });
+        }))
+    };
+    assert_eq!(station(0.2), Some(Cause::HfSilent));
+    assert_eq!(station(0.0), None, "a long turn");
+}
+
+#[test]
+fn what_fills_a_stations_turn_is_no_loss() {
+    let repeats = |lost: f64| {
+        first(&history(move |it, at| {
+            let link = crate::Link {
+                name: "b".into(),
+                lost,
+                heard_s: at,
+                ..crate::Link::default()
+            };
+            it.ports[1].hf = Some(Station {
+                d_pdus_out: (2.0 * at) as u64,
+                repeated: at as u64,
+                neighbours: vec![link],
+                ..Station::default()
+            });
+        }))
+    };
+    assert_eq!(repeats(0.049), None);
+    assert_eq!(repeats(0.05), Some(Cause::LinkErrors));
 }
 
 #[test]
@@ -435,9 +472,10 @@ fn both_ends_tell_a_slow_modem_whose_buffer_hides_it_from_one() {
 
 #[test]
 fn a_host_side_with_nobody_behind_it_is_no_fault() {
-    let host = |downs: u64| {
+    let host = |frames: u64| {
         first(&history(move |it, _| {
-            (it.ports[0].up, it.ports[0].downs) = (false, downs);
+            (it.ports[0].up, it.ports[0].downs) = (false, 1);
+            it.ports[0].frames_in = frames;
         }))
     };
     assert_eq!(host(0), None, "a relay");

@@ -288,7 +288,7 @@ fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
     let mut names = Vec::new();
     for run in &outcome.runs {
         let snapshots = run.moments.iter().flatten();
-        for snapshot in snapshots.filter(|it| is_gateway(loaded, it)) {
+        for (snapshot, why) in snapshots.filter(|it| is_gateway(loaded, &it.0)) {
             let name = format!("{}: {}", run.variant, snapshot.node);
             let known = names.iter().position(|one| *one == name);
             let n = known.unwrap_or_else(|| {
@@ -299,7 +299,7 @@ fn recording(loaded: &Loaded, outcome: &Outcome) -> Recording {
                 node: name,
                 ..snapshot.clone()
             };
-            recording.add(n, named.uptime_s, &named);
+            recording.add_judged(n, named.uptime_s, &named, why);
         }
     }
     recording
@@ -310,12 +310,8 @@ pub(crate) fn picture(loaded: &Loaded, outcome: &Outcome, named: &[(&str, &str)]
     let shown = named.iter().filter_map(|(variant, name)| {
         let run = outcome.of(variant).next()?;
         let mut watched = Watched::default();
-        for snapshot in run
-            .moments
-            .iter()
-            .flatten()
-            .filter(|it| is_gateway(loaded, it))
-        {
+        let snapshots = run.moments.iter().flatten().map(|it| &it.0);
+        for snapshot in snapshots.filter(|it| is_gateway(loaded, it)) {
             watched.hear(snapshot.uptime_s, snapshot);
         }
         let flows = &run.flows[..];
