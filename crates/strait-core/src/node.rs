@@ -66,6 +66,13 @@ pub trait Node {
     /// When the node wants an [`Input::Timeout`], and why.
     fn wake(&self) -> Option<Wake>;
 
+    /// What may be kept of an input that the node is about to take: the same without passwords,
+    /// written to `room` where it isn't the input itself. A node that takes this in its place does
+    /// the same, but for what it says to others.
+    fn conceal<'a>(&self, input: Input<'a>, _room: &'a mut Vec<u8>) -> Input<'a> {
+        input
+    }
+
     /// Works with another memory of a ledger from now on, as far as nothing is kept in the one
     /// before. Nothing that the node does depends on it.
     fn exchange(&mut self, _memory: &mut Memory) {}

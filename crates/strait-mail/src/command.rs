@@ -6,6 +6,8 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use strait_core::work::{Sasl, Secret};
+
 use crate::precedence::parse_wire;
 
 /// Octets of an address (RFC 5321 section 4.5.3.1.3, without its brackets).
@@ -44,7 +46,7 @@ pub enum Command {
     /// STARTTLS.
     StartTls,
     /// AUTH: by which mechanism, and what it begins with.
-    Auth(Mechanism, Option<String>),
+    Auth(Sasl, Option<Secret>),
     /// RSET.
     Rset,
     /// NOOP.
@@ -55,15 +57,6 @@ pub enum Command {
     Help,
     /// QUIT.
     Quit,
-}
-
-/// How a client says who it is (RFC 4616; LOGIN is in no standard, and in many programs).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mechanism {
-    /// Name and password at once.
-    Plain,
-    /// One after the other.
-    Login,
 }
 
 /// MAIL and its parameters.
@@ -192,6 +185,8 @@ const PRIORITY: Fault = Fault("501 5.5.2 MT-PRIORITY is one value from -9 to 9")
 /// # Errors
 /// What the client hears.
 pub fn parse(line: &[u8]) -> Result<Command, Fault> {
+    // What is secret isn't looked at.
+    let (line, secret) = line.split_at(secret_of(line).unwrap_or(line.len()));
     let line = core::str::from_utf8(line).map_err(|_| SYNTAX)?;
     if line.bytes().any(|it| it.is_ascii_control()) {
         return Err(SYNTAX);
@@ -214,7 +209,7 @@ pub fn parse(line: &[u8]) -> Result<Command, Fault> {
         "VRFY" => Ok(Command::Vrfy),
         "HELP" => Ok(Command::Help),
         "STARTTLS" => none(Command::StartTls),
-        "AUTH" => auth(rest),
+        "AUTH" => auth(line, secret),
         "EXPN" | "ETRN" | "TURN" => Err(NOT_HERE),
         _ => Err(UNKNOWN),
     }
@@ -240,17 +235,21 @@ const fn is_word(octet: u8, but: u8) -> bool {
     octet.is_ascii_graphic() && !matches!(octet, b'(' | b')' | b'<' | b'>' | b';') && octet != but
 }
 
-fn auth(rest: &str) -> Result<Command, Fault> {
-    let (word, initial) = match rest.split_once(' ') {
-        Some((word, initial)) => (word, Some(initial.to_string())),
-        None => (rest, None),
-    };
-    let mechanism = match word.to_ascii_uppercase().as_str() {
-        "PLAIN" => Mechanism::Plain,
-        "LOGIN" => Mechanism::Login,
-        _ => return Err(MECHANISM),
-    };
-    Ok(Command::Auth(mechanism, initial))
+/// Where in a line the secret of AUTH begins, if there may be one: what a client says of who it is,
+/// be it as wrong as it likes.
+pub(crate) fn secret_of(line: &[u8]) -> Option<usize> {
+    let rest = line.get(5..)?;
+    let word = rest.iter().position(|it| *it == b' ')?;
+    line[..5]
+        .eq_ignore_ascii_case(b"AUTH ")
+        .then_some(5 + word + 1)
+}
+
+fn auth(head: &str, secret: &[u8]) -> Result<Command, Fault> {
+    let mechanism = head.trim_ascii_end().get(5..).and_then(Sasl::named);
+    let secret = secret.trim_ascii_end();
+    let initial = (!secret.is_empty()).then(|| Secret(secret.to_vec()));
+    Ok(Command::Auth(mechanism.ok_or(MECHANISM)?, initial))
 }
 
 fn bdat(rest: &str, packed: bool) -> Result<Command, Fault> {

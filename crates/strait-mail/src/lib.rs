@@ -16,7 +16,6 @@ pub mod client;
 pub mod command;
 pub mod date;
 pub mod header;
-mod login;
 pub mod message;
 pub mod pack;
 pub mod precedence;

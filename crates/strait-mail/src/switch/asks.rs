@@ -30,8 +30,8 @@ pub(super) enum Pending {
     Text(Reading),
     /// The same, for a piece in fewer octets.
     Packed(Reading),
-    /// A client that says it is this user.
-    Verified { client: u64, user: Option<usize> },
+    /// A client that says who it is.
+    Login { client: u64 },
     /// A client, for a piece as it was.
     Unpacked { client: u64 },
     /// A mailbox.

@@ -12,9 +12,10 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use strait_core::mail::{MailEntry, MailOrder};
-use strait_core::node::{Owner, Side, WallTime};
+use strait_core::node::{Owner, Side, StreamEvent, WallTime};
 use strait_core::prefix::Prefix;
 use strait_core::stats::MailStats;
+use strait_core::work::Login;
 use strait_core::{Duration, Effect, Input, Instant};
 
 use self::arrivals::Arrivals;
@@ -222,6 +223,25 @@ impl Switch {
         self.stirred = true;
     }
 
+    /// What may be kept of an input: no passwords.
+    pub fn conceal<'a>(&self, input: Input<'a>, room: &'a mut Vec<u8>) -> Input<'a> {
+        let Input::Stream {
+            id,
+            event: StreamEvent::Data(octets),
+        } = input
+        else {
+            return input;
+        };
+        let said = match id.side {
+            Side::Client => self.arrivals.conceal(id.n, octets, &self.queue),
+            Side::Node => None,
+        };
+        let Some(said) = said else { return input };
+        *room = said;
+        let event = StreamEvent::Data(room);
+        Input::Stream { id, event }
+    }
+
     /// Something happened to something of its own.
     pub fn hear(&mut self, now: Instant, input: &Input<'_>) {
         self.stirred = true;
@@ -254,10 +274,6 @@ impl Switch {
             Input::Loaded { ticket, result } => match asks.answered(ticket) {
                 Some(Pending::Envelope(id)) => queue.hear_envelope(now, id, result, asks),
                 Some(Pending::Text(it)) => lanes.hear_text(now, it, result, queue, asks),
-                Some(Pending::Verified { client, user }) => {
-                    let user = user.filter(|_| result.is_ok());
-                    arrivals.hear_verified(now, client, user, queue, asks);
-                }
                 Some(Pending::Copy) => mailboxes.hear_text(now, result, queue, asks),
                 _ => {}
             },
@@ -266,9 +282,9 @@ impl Switch {
                 Some(Pending::Unpacked { client }) => {
                     arrivals.hear_unpacked(now, client, result.ok(), queue, asks);
                 }
-                Some(Pending::Verified { client, user }) => {
-                    let user = user.filter(|_| result.is_ok());
-                    arrivals.hear_verified(now, client, user, queue, asks);
+                Some(Pending::Login { client }) => {
+                    let login = result.ok().and_then(Login::decode);
+                    arrivals.hear_login(now, client, login, queue, asks);
                 }
                 Some(Pending::Copy) => mailboxes.hear_delivered(now, result.is_ok(), queue, asks),
                 _ => {}

@@ -421,6 +421,11 @@ impl MailConfig {
 }
 
 impl MailUserConfig {
+    /// Has nothing of the password any more, but reads as if.
+    pub(super) fn conceal(&mut self) {
+        self.password = "pbkdf2-sha256$1$x$x".into();
+    }
+
     fn settings(&self) -> UserSettings {
         UserSettings {
             name: self.name.clone(),

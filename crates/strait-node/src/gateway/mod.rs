@@ -707,6 +707,10 @@ impl Node for Gateway {
         self.let_rest(self.busy);
     }
 
+    fn conceal<'a>(&self, input: Input<'a>, room: &'a mut Vec<u8>) -> Input<'a> {
+        self.services.conceal(input, room)
+    }
+
     fn wants(&self, port: PortId) -> Option<Want> {
         if !self.busy.contains(port) {
             return None;

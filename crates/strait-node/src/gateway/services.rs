@@ -242,6 +242,19 @@ impl Services {
         mail.for_each(|it| it.switch.obey(now, order));
     }
 
+    /// What may be kept of an input: no passwords.
+    pub(super) fn conceal<'a>(&self, input: Input<'a>, room: &'a mut Vec<u8>) -> Input<'a> {
+        let owner = match &input {
+            Input::Stream { id, .. } => id.owner,
+            Input::Worked { ticket, .. } => ticket.owner,
+            _ => return input,
+        };
+        match &self.mail {
+            Some(mail) if owner == MAIL => mail.switch.conceal(input, room),
+            _ => input,
+        }
+    }
+
     /// Something happened to something of this owner's; false if that is no service.
     pub(super) fn hear(&mut self, now: Instant, owner: Owner, input: &Input<'_>) -> bool {
         match owner {

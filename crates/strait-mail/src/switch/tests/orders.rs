@@ -89,7 +89,7 @@ fn users_log_in_and_have_their_precedence() {
     let mut settings = settings(0);
     settings.users = vec![UserSettings {
         name: "ops".into(),
-        hash: "secret".into(),
+        hash: "AG9wcwBzZWNyZXQ=".into(),
         most: Precedence::Immediate,
     }];
     let tls = Tls {
@@ -120,19 +120,12 @@ fn users_log_in_and_have_their_precedence() {
         wrong.ends_with("535 5.7.8 wrong name or password\r\n"),
         "{wrong}"
     );
-    let nobody = world.say(
-        0,
-        1,
-        "127.0.0.1",
-        "AUTH PLAIN AHgAc2VjcmV0\r\nMAIL FROM:<>\r\n",
-    );
+    let nobody = world.say(0, 1, "127.0.0.1", "AUTH PLAIN AHgAc2VjcmV0\r\n");
+    assert!(nobody.ends_with("535 5.7.8 wrong name or password\r\n"));
+    let nobody = world.say(0, 1, "127.0.0.1", "MAIL FROM:<>\r\n");
     assert!(nobody.ends_with("530 5.7.0 log in first\r\n"), "{nobody}");
-    let right = world.say(
-        0,
-        1,
-        "127.0.0.1",
-        &format!("AUTH PLAIN AG9wcwBzZWNyZXQ=\r\n{mail}\r\nx\r\n.\r\n"),
-    );
+    world.say(0, 1, "127.0.0.1", "AUTH PLAIN AG9wcwBzZWNyZXQ=\r\n");
+    let right = world.say(0, 1, "127.0.0.1", &format!("{mail}\r\nx\r\n.\r\n"));
     assert!(
         right.contains("235 2.7.0") && right.contains("250 2.3.6 2 is the new"),
         "{right}"
