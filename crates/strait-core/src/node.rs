@@ -18,7 +18,7 @@ use strait_wire::ip::{SynOptions, Unreachable};
 use crate::fate::{FateRecord, Memory};
 use crate::flow::Flow;
 use crate::id::{ClassId, NeighbourId, Neighbours, PortId, TxId};
-use crate::mail::{MailEntry, MailOrder};
+use crate::mail::{MailOrder, MailView};
 use crate::names::NameEntry;
 use crate::prefix::Prefix;
 use crate::rate::LineRate;
@@ -90,9 +90,9 @@ pub trait Node {
         Vec::new()
     }
 
-    /// The messages that the node's switch has.
-    fn mail(&self, _now: Instant) -> Vec<MailEntry> {
-        Vec::new()
+    /// What the node's message switch has.
+    fn mail(&self, _now: Instant) -> MailView {
+        MailView::default()
     }
 
     /// Asserts the invariants that are too dear for each call.

@@ -27,5 +27,6 @@ pub use client::Client;
 pub use precedence::Precedence;
 pub use session::Session;
 pub use switch::{
-    Hours, LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch, Tls, UserSettings,
+    HopSettings, Hours, LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch, Tls,
+    UserSettings,
 };

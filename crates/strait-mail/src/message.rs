@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
+use core::net::IpAddr;
 
 use strait_core::hash::RunHash;
 
@@ -33,6 +34,8 @@ pub struct Message {
     pub begun: bool,
     /// Nothing is done with it before an operator lets it go.
     pub held: bool,
+    /// The next hop by which an operator has it go.
+    pub via: Option<IpAddr>,
     /// The return path; empty for a report.
     pub sender: String,
     /// RET, if it was said.
@@ -56,6 +59,8 @@ pub struct Recipient {
     pub notify: Notify,
     /// ORCPT, if it was said.
     pub orcpt: Option<String>,
+    /// The next hop of several that may have it.
+    pub at: Option<IpAddr>,
 }
 
 impl Message {
@@ -82,6 +87,8 @@ impl Message {
         line("body", self.body.name());
         line("wire", &self.wire.to_string());
         line("octets", &self.octets.to_string());
+        let via = self.via.iter();
+        via.for_each(|it| line("via", &it.to_string()));
         line("from", &self.sender);
         if let Some(headers_only) = self.headers_only {
             line("ret", if headers_only { "HDRS" } else { "FULL" });
@@ -95,6 +102,8 @@ impl Message {
             let orcpt = recipient.orcpt.as_deref().unwrap_or_default();
             let notify = recipient.notify.text();
             line("to", &format!("{notify} {orcpt} {}", recipient.address));
+            let at = recipient.at.iter();
+            at.for_each(|it| line("at", &it.to_string()));
         }
         text.into_bytes()
     }
@@ -132,7 +141,9 @@ impl Message {
                         .tunnels
                         .push((start.parse().ok()?, end.parse().ok()?));
                 }
+                "via" => message.via = Some(value.parse().ok()?),
                 "to" => message.recipients.push(recipient(value)?),
+                "at" => message.recipients.last_mut()?.at = Some(value.parse().ok()?),
                 _ => return None,
             }
         }
@@ -192,6 +203,7 @@ fn recipient(value: &str) -> Option<Recipient> {
         address: address.into(),
         notify,
         orcpt: (!orcpt.is_empty()).then(|| orcpt.into()),
+        at: None,
     })
 }
 
@@ -210,6 +222,7 @@ mod tests {
             octets: 1000,
             begun: true,
             held: true,
+            via: Some([10, 9, 0, 2].into()),
             sender: "a@a.example".into(),
             headers_only: Some(true),
             envid: Some("QQ".into()),
@@ -220,6 +233,7 @@ mod tests {
                     address: "\"b c\"@b.example".into(),
                     notify: Notify::parse("SUCCESS,DELAY").unwrap(),
                     orcpt: Some("rfc822;b@x".into()),
+                    at: Some([10, 8, 0, 2].into()),
                 },
                 Recipient {
                     address: "d@b.example".into(),
@@ -252,6 +266,7 @@ mod tests {
             "strait-mail 2\n",
             "strait-mail 1\nfax 1\n",
             "strait-mail 1\nto  x\n",
+            "strait-mail 1\nat 10.9.0.2\n",
         ] {
             assert_eq!(Message::decode(wrong.as_bytes()), None, "{wrong}");
         }

@@ -149,6 +149,7 @@ mod tests {
                 address: "b@b.example".into(),
                 notify: Notify::UNSAID,
                 orcpt: Some("rfc822;B@x".into()),
+                at: None,
             },
             status: "5.1.1".into(),
             text: "550 5.1.1 nobody\u{e9}\r\nX: y".into(),

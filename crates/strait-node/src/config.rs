@@ -64,7 +64,7 @@ pub use self::host::{HostConfig, HostKind, MacAddress};
 pub use self::host_sides::HostSides;
 pub use self::kind::{IpConfig, KissPort, LineConfig, Plug, PortConfig, PortKeys, PortKind};
 pub use self::kiss::KissConfig;
-pub use self::mail::{MailConfig, MailLaneConfig, MailRouteConfig, MailUserConfig};
+pub use self::mail::{MailConfig, MailHopConfig, MailLaneConfig, MailRouteConfig, MailUserConfig};
 pub use self::olsr::OlsrConfig;
 pub use self::proxy::{PartnerConfig, ProxyConfig, ProxyConnect, ProxySource};
 pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};

@@ -303,7 +303,7 @@ baud = 9600
             stats,
             flows: &[],
             names: &Vec::new,
-            mail: &Vec::new,
+            mail: &strait_core::mail::MailView::default,
             ports: &[],
             rates: &BESIDE.0,
             timers: &BESIDE.1,

@@ -420,7 +420,7 @@ const fn refusal(error: StoreError) -> &'static str {
 
 /// What an address is answered with that mail isn't taken for.
 fn refuses(queue: &Queue, address: &str) -> Option<&'static str> {
-    if queue.way_of(address).is_some() {
+    if queue.target_of(address).is_some() {
         return None;
     }
     Some(if queue.is_own(domain_of(address)) {
@@ -702,6 +702,7 @@ impl Arrival {
             address: it.address,
             notify: it.notify,
             orcpt: it.orcpt,
+            at: None,
         });
         Message {
             wire,

@@ -2,16 +2,21 @@
 
 mod arrivals;
 mod asks;
+mod deadlines;
+mod hops;
 mod lanes;
 mod mailboxes;
+mod moves;
 mod queue;
 mod repeats;
+mod sending;
+mod view;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-use strait_core::mail::{MailEntry, MailOrder};
+use strait_core::mail::{MailOrder, MailView};
 use strait_core::node::{Owner, Side, StreamEvent, WallTime};
 use strait_core::prefix::Prefix;
 use strait_core::stats::MailStats;
@@ -23,6 +28,7 @@ use self::asks::{Asks, Pending};
 use self::lanes::Lanes;
 use self::mailboxes::Mailboxes;
 use self::queue::Queue;
+use self::view::View;
 use crate::precedence::Precedence;
 
 /// What a switch is told at its start.
@@ -104,7 +110,16 @@ impl ListenSettings {
 pub struct RouteSettings {
     /// Domains, those below them included; `.` has all.
     pub domains: Vec<String>,
-    /// The next hop.
+    /// Next hops: the first that is there.
+    pub hops: Vec<HopSettings>,
+    /// How long one may be down or silent before the next is tried.
+    pub patience: Duration,
+}
+
+/// A next hop.
+#[derive(Clone, Debug)]
+pub struct HopSettings {
+    /// Its address.
     pub to: IpAddr,
     /// Its port, if all precedences go to one.
     pub port: Option<u16>,
@@ -186,9 +201,9 @@ impl Switch {
         let mut asks = Asks::new(owner);
         let mut arrivals = Arrivals::default();
         arrivals.listen(&settings, &mut asks);
-        let lanes = Lanes::new(&settings);
         let mut queue = Queue::new(settings, seed);
         queue.restore(stored, &mut asks);
+        let lanes = Lanes::new(queue.hops.len());
         Self {
             asks,
             queue,
@@ -201,7 +216,7 @@ impl Switch {
 
     /// The next hops, in the order of the routes.
     pub fn hops(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.queue.settings.routes.iter().map(|it| it.to)
+        self.queue.hops.addresses()
     }
 
     /// The ways to the next hops, in the same order; `None` for one that isn't there.
@@ -265,6 +280,7 @@ impl Switch {
                 Some(Pending::Message { client, taken }) => {
                     arrivals.hear_taken(now, (client, *taken), result, queue, asks);
                 }
+                Some(Pending::Noted(way, id)) => queue.hear_noted(now, way, id, result.is_ok()),
                 Some(Pending::Change(change)) if result.is_err() => {
                     queue.stats.unstored += 1;
                     asks.repeat(now, change);
@@ -330,8 +346,13 @@ impl Switch {
     }
 
     /// What it has, the most urgent first.
-    pub fn entries(&self, now: Instant) -> Vec<MailEntry> {
-        self.queue.entries(now, &self.lanes)
+    pub fn view(&self, now: Instant) -> MailView {
+        let view = View {
+            now,
+            queue: &self.queue,
+            lanes: &self.lanes,
+        };
+        view.all()
     }
 
     /// Asserts that each message is where it is looked for.

@@ -30,7 +30,7 @@ use core::net::IpAddr;
 use strait_core::error_limit::ErrorLimit;
 use strait_core::fate::{Ledger, Memory, Origin};
 use strait_core::flow::Flow;
-use strait_core::mail::MailEntry;
+use strait_core::mail::MailView;
 use strait_core::names::NameEntry;
 use strait_core::node::{Boot, Command, FrameMeta, Owner, PortEvent, RouteChange, StoreOp, Ticket};
 use strait_core::prefix::Prefix;
@@ -803,7 +803,7 @@ impl Node for Gateway {
         self.services.names(now)
     }
 
-    fn mail(&self, now: Instant) -> Vec<MailEntry> {
+    fn mail(&self, now: Instant) -> MailView {
         self.services.mail(now)
     }
 

@@ -16,7 +16,7 @@ fn an_operator_has_only_urgent_messages_go_over_a_restart_too() {
     world.restart(0);
     world.pass(Duration::from_secs(60));
     assert_eq!((world.files(0), world.files(1)), (1, 1));
-    let entries = world.sites[0].switch.entries(world.now);
+    let entries = world.sites[0].switch.view(world.now).messages;
     assert_eq!(entries[0].state, MailState::Minimized);
     assert_eq!(world.sites[0].switch.stats().minimize, 3);
     let now = world.now;
@@ -35,7 +35,7 @@ fn a_precedence_has_its_hours() {
     world.submit(1, " MT-PRIORITY=-2", "ops@b.example", "\r\nlater");
     let start = world.now;
     world.pass(Duration::from_secs(3500));
-    let entries = world.sites[0].switch.entries(world.now);
+    let entries = world.sites[0].switch.view(world.now).messages;
     assert_eq!(entries[0].state, MailState::Closed);
     world.pass(Duration::from_secs(200));
     assert_eq!(world.files(1), 1, "{:?}", world.now.since(start));
@@ -97,7 +97,7 @@ fn users_log_in_and_have_their_precedence() {
         at_once: true,
     };
     (settings.listeners[0].tls, settings.listeners[0].users) = (Some(tls), true);
-    settings.routes[0].tls = Some(("outside".into(), "b.example".into()));
+    settings.routes[0].hops[0].tls = Some(("outside".into(), "b.example".into()));
     for other in &mut world.sites[1].switch.queue.settings.listeners {
         let profile = "mail".into();
         other.tls = Some(Tls {
