@@ -434,7 +434,11 @@ impl Lanes {
             let lanes = Precedence::ALL.map(|it| (hop, it));
             let link = self.link(hop);
             let missed = link.is_none() || lanes.iter().any(|id| self.misses(*id, queue));
-            let answer = answer_time(link);
+            // What lies below tells of nothing until a good part of it has gone.
+            let lines = lanes.iter().filter_map(|id| self.lanes.get(id)?.line.as_ref());
+            let below: u64 = lines.map(|it| it.room.saturating_sub(it.writable)).sum();
+            let drain = link.map_or(Duration::ZERO, |it| it.time(below));
+            let answer = answer_time(link) + drain.saturating_mul(2);
             if queue.hops.judge(now, hop, missed, answer) {
                 for id in lanes {
                     if self.lanes.get(&id).is_some_and(|it| it.line.is_some()) {

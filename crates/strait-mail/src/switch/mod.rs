@@ -182,6 +182,14 @@ pub struct Link {
     pub turn: Duration,
 }
 
+impl Link {
+    /// How long so many octets take.
+    fn time(self, octets: u64) -> Duration {
+        let ns = u128::from(octets) * 8_000_000_000 / u128::from(self.bit_s.max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
 /// A message switch.
 #[derive(Debug)]
 pub struct Switch {

@@ -159,6 +159,8 @@ struct World {
     deaf: bool,
     /// The profiles by which TLS began.
     secured: Vec<String>,
+    /// Kernels keep what they are given.
+    keeps: bool,
     /// What was packed is something else when it is unpacked.
     spoils: bool,
     /// Octets that crossed, by the lane's port, in order.
@@ -195,6 +197,7 @@ impl World {
             left: usize::MAX,
             deaf: false,
             spoils: false,
+            keeps: false,
             secured: Vec::new(),
             next: 0,
             crossed: Vec::new(),
@@ -370,6 +373,7 @@ impl World {
         let heard = [at, other].iter().all(|it| self.is_heard(*it));
         let crosses = self.up && heard && !self.mute.contains(&at);
         match op {
+            StreamOp::Send(_) if self.keeps => {}
             StreamOp::Send(mut octets) if crosses => {
                 octets.truncate(self.left);
                 self.left -= octets.len();

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use strait_core::mail::{MailEntry, MailHop, MailState, MailView};
-use strait_core::{Duration, Instant};
+use strait_core::Instant;
 
 use super::lanes::Lanes;
 use super::queue::{Job, Queue, Way};
@@ -78,10 +78,6 @@ impl View<'_> {
             Some(Way::Hop(hop)) => self.lanes.link(hop),
             _ => None,
         };
-        let time = |bit_s: u64| {
-            let ns = u128::from(ahead_octets) * 8_000_000_000 / u128::from(bit_s.max(1));
-            Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
-        };
         let to = message.recipients.iter().filter(|it| {
             way.is_none_or(|way| self.queue.target_of(&it.address) == self.queue.target(way))
         });
@@ -109,7 +105,7 @@ impl View<'_> {
             tries: job.map_or(0, |it| it.tries),
             said: job.map_or_else(String::new, |it| it.said.clone()),
             ahead_octets,
-            estimate: link.map(|link| time(link.bit_s)),
+            estimate: link.map(|link| link.time(ahead_octets)),
             trace: message.trace.clone(),
         }
     }

@@ -48,6 +48,14 @@ impl World {
 const SECOND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A text that gets hardly shorter than some thousand octets.
+fn long_text() -> String {
+    let words = (0..2000_u32).map(|n| format!("{} ", n * 7919 % 10_007));
+    let text: Vec<String> = words.collect();
+    let text: Vec<String> = text.chunks(10).map(|line| line.concat()).collect();
+    format!("\r\n{}", text.join("\r\n"))
+}
+
 #[test]
 fn the_second_next_hop_has_messages_while_the_first_is_down() {
     let mut world = world();
@@ -89,6 +97,21 @@ fn the_second_next_hop_has_messages_while_the_first_is_silent() {
     assert_eq!((world.files(1), world.files(2)), (1, 1));
 }
 
+/// A kernel that has taken much tells of nothing until that has gone, by a slow line.
+#[test]
+fn a_next_hop_whose_line_is_busy_is_not_silent() {
+    let mut all: Vec<Settings> = (0..3).map(settings_of).collect();
+    all[0].routes[0].patience = SECOND;
+    let mut world = World::of(all);
+    world.keeps = true;
+    world.submit(1, " MT-PRIORITY=4", "ops@b.example", &long_text());
+    // 4096 octets, the whole room, take 3.4 s.
+    world.pass(Duration::from_millis(6800));
+    assert_eq!(world.stats().hops_out, 0);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.stats().hops_out, 1);
+}
+
 /// What may have come there stays, and comes once: only its next hop can tell.
 #[test]
 fn what_a_next_hop_may_have_stays_with_it() {
@@ -116,12 +139,8 @@ fn what_a_next_hop_may_have_stays_with_it() {
 #[test]
 fn what_broke_off_goes_by_another_next_hop() {
     let mut world = world();
-    let words = (0..2000_u32).map(|n| format!("{} ", n * 7919 % 10_007));
-    let text: Vec<String> = words.collect();
-    let text: Vec<String> = text.chunks(10).map(|line| line.concat()).collect();
     world.left = 600;
-    let text = format!("\r\n{}", text.join("\r\n"));
-    world.submit(1, " MT-PRIORITY=4", "ops@b.example", &text);
+    world.submit(1, " MT-PRIORITY=4", "ops@b.example", &long_text());
     assert_eq!(world.left, 0);
     (world.up, world.left) = (true, usize::MAX);
     world.away.insert(1);
