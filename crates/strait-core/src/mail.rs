@@ -125,6 +125,8 @@ pub struct MailEntry {
     pub ahead_octets: u64,
     /// How long those take at the link's rate, where that is known.
     pub estimate: Option<Duration>,
+    /// Seconds in which it is to be there, and what happens then, if its sender said so.
+    pub by: Option<String>,
     /// The field `Received` of this switch.
     pub trace: String,
 }

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::command::Body;
+use crate::command::{Body, DeliverBy};
 use crate::message::Recipient;
 use crate::pack;
 use crate::session::UNPACKED;
@@ -45,6 +45,8 @@ pub struct Letter {
     pub headers_only: Option<bool>,
     /// ENVID.
     pub envid: Option<String>,
+    /// By when it is to be there.
+    pub by: Option<DeliverBy>,
     /// Octets of all that is sent.
     pub octets: u64,
     /// To whom.
@@ -72,6 +74,8 @@ pub struct Offers {
     pub size: Option<u64>,
     /// MT-PRIORITY.
     pub priority: bool,
+    /// DELIVERBY, and the least seconds that it takes.
+    pub by: Option<u64>,
 }
 
 /// A reply.
@@ -347,6 +351,9 @@ impl Client {
                 .for_each(|it| mail.push_str(&format!(" RET={it}")));
             let envid = letter.envid.iter();
             envid.for_each(|it| mail.push_str(&format!(" ENVID={it}")));
+        }
+        if let Some(by) = letter.by.filter(|_| offers.by.is_some()) {
+            mail.push_str(&format!(" BY={}", by.text()));
         }
         if let Some(wire) = wire {
             mail.push_str(&format!(" MT-PRIORITY={wire}"));
@@ -696,6 +703,10 @@ fn offers(lines: &[String]) -> Offers {
                 offers.size = Some(most.filter(|it| *it > 0).unwrap_or(u64::MAX));
             }
             "MT-PRIORITY" => offers.priority = true,
+            "DELIVERBY" => {
+                let least = words.next().and_then(|it| it.parse().ok());
+                offers.by = Some(least.unwrap_or(0));
+            }
             _ => {}
         }
     }

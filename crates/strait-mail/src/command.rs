@@ -1,5 +1,5 @@
 //! Commands of SMTP (RFC 5321 section 4.1), with the parameters of SIZE (RFC 1870), 8BITMIME (RFC
-//! 6152), DSN (RFC 3461), CHUNKING and BINARYMIME (RFC 3030) and MT-PRIORITY (RFC 6710). Between
+//! 6152), DSN (RFC 3461), DELIVERBY (RFC 2852), CHUNKING and BINARYMIME (RFC 3030) and MT-PRIORITY (RFC 6710). Between
 //! switches of ours there are XRESUME, how much of a message has come already, and XBDAT, a piece
 //! in fewer octets.
 
@@ -59,6 +59,62 @@ pub enum Command {
     Quit,
 }
 
+/// By when a message is to be there (RFC 2852).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliverBy {
+    /// Seconds that are left; below 0 it is late.
+    pub seconds: i64,
+    /// It returns if it is late. Otherwise its sender is told, and it goes on.
+    pub returns: bool,
+    /// Each switch tells the sender that it went on.
+    pub traced: bool,
+}
+
+impl DeliverBy {
+    /// The parameter's value, `120;R`.
+    pub fn parse(value: &str) -> Option<Self> {
+        let (time, mode) = value.split_once(';')?;
+        let (sign, digits) = match time.as_bytes().first()? {
+            b'-' => (-1, &time[1..]),
+            b'+' => (1, &time[1..]),
+            _ => (1, time),
+        };
+        let seconds = number(digits).filter(|_| digits.len() <= 9)?;
+        let (returns, traced) = match mode.to_ascii_uppercase().as_str() {
+            "R" => (true, false),
+            "RT" => (true, true),
+            "N" => (false, false),
+            "NT" => (false, true),
+            _ => return None,
+        };
+        let by = Self {
+            seconds: sign * seconds as i64,
+            returns,
+            traced,
+        };
+        (by.seconds > 0 || !returns).then_some(by)
+    }
+
+    /// As a value.
+    pub fn text(self) -> String {
+        let mode = if self.returns { "R" } else { "N" };
+        let trace = if self.traced { "T" } else { "" };
+        let seconds = self.seconds.clamp(-Self::SECONDS_MAX, Self::SECONDS_MAX);
+        alloc::format!("{seconds};{mode}{trace}")
+    }
+
+    const SECONDS_MAX: i64 = 999_999_999;
+
+    /// The same when so many seconds have gone.
+    pub fn later(self, seconds: u64) -> Self {
+        let gone = i64::try_from(seconds).unwrap_or(i64::MAX);
+        Self {
+            seconds: self.seconds.saturating_sub(gone),
+            ..self
+        }
+    }
+}
+
 /// MAIL and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MailFrom {
@@ -74,6 +130,8 @@ pub struct MailFrom {
     pub headers_only: Option<bool>,
     /// The client's name for the message, as xtext.
     pub envid: Option<String>,
+    /// By when it is to be there.
+    pub by: Option<DeliverBy>,
     /// XRESUME: what another switch of ours calls the message, and the octets of it that came
     /// before.
     pub resume: Option<(u64, u64)>,
@@ -155,6 +213,16 @@ impl Notify {
     /// Whether a failure is told; it is unless something else was said.
     pub const fn failure(self) -> bool {
         self.0 == 0 || self.0 & 4 != 0
+    }
+
+    /// Whether a delay is told; it is unless something else was said.
+    pub const fn delay(self) -> bool {
+        self.0 == 0 || self.0 & 8 != 0
+    }
+
+    /// Whether nothing is told.
+    pub const fn never(self) -> bool {
+        self.0 & Self::NEVER != 0
     }
 
     /// Whether a delivery is told.
@@ -300,6 +368,7 @@ fn mail(rest: &str) -> Result<Command, Fault> {
                 let value = parse_wire(value.as_bytes()).ok_or(PRIORITY)?;
                 once(&mut mail.priority, value).map_err(|_| PRIORITY)?;
             }
+            "BY" => once(&mut mail.by, DeliverBy::parse(value).ok_or(PARAMETER)?)?,
             "XRESUME" => once(&mut mail.resume, resume(value).ok_or(PARAMETER)?)?,
             // Whom the client speaks for (RFC 4954 section 5) counts for nothing here.
             "AUTH" if !value.is_empty() => {}
@@ -485,6 +554,7 @@ mod tests {
             priority: Some(-4),
             headers_only: Some(true),
             envid: Some("QQ+2B".into()),
+            by: None,
             resume: None,
         };
         assert_eq!(mail_of(line), mail);
@@ -494,6 +564,22 @@ mod tests {
             mail_of("MAIL FROM:<\"a > b\"@c> SIZE=1").sender,
             "\"a > b\"@c"
         );
+    }
+
+    #[test]
+    fn a_time_to_be_there_has_a_mode_and_counts_down() {
+        for (value, text) in [
+            ("120;R", "120;R"),
+            ("+120;rt", "120;RT"),
+            ("0;N", "0;N"),
+            ("-60;NT", "-60;NT"),
+        ] {
+            let by = mail_of(&alloc::format!("MAIL FROM:<a@b> BY={value}")).by;
+            assert_eq!(by.map(DeliverBy::text).as_deref(), Some(text));
+        }
+        let by = DeliverBy::parse("120;R").unwrap();
+        assert_eq!(by.later(130).text(), "-10;R");
+        assert_eq!(by.later(u64::MAX).text(), "-999999999;R");
     }
 
     #[test]
@@ -542,7 +628,13 @@ mod tests {
             ("XRESUME +123456789abcdef", "501 5.5.4"),
             ("XRESUME 123", "501 5.5.4"),
             ("MAIL FROM:<a@b> SIZE=1 SIZE=1", "501 5.5.4"),
-            ("MAIL FROM:<a@b> BY=120;R", "555 5.5.4"),
+            ("MAIL FROM:<a@b> BY=120", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=0;R", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=1234567890;R", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=+-1;N", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=1;T", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=1;R BY=1;R", "501 5.5.4"),
+            ("MAIL FROM:<a@b> HOLD=1", "555 5.5.4"),
             ("RCPT TO:<>", "501 5.1.3"),
             ("RCPT TO:<a@b> NOTIFY=NEVER,DELAY", "501 5.5.4"),
             ("RCPT TO:<a@b> ORCPT=rfc822;+2g", "501 5.5.4"),

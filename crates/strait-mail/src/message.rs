@@ -8,7 +8,7 @@ use core::net::IpAddr;
 
 use strait_core::hash::RunHash;
 
-use crate::command::{Body, Notify, is_address};
+use crate::command::{Body, DeliverBy, Notify, is_address};
 use crate::precedence::{Precedence, parse_wire};
 
 /// The first line of a stored envelope.
@@ -42,6 +42,10 @@ pub struct Message {
     pub headers_only: Option<bool>,
     /// ENVID, if it was said.
     pub envid: Option<String>,
+    /// By when it is to be there, counted from when it was taken.
+    pub by: Option<DeliverBy>,
+    /// Its sender knows that it is late.
+    pub late: bool,
     /// The field `Received` that it goes on with, without the line's end; nothing for our own.
     pub trace: String,
     /// Where fields `MT-Priority` lie in its text.
@@ -79,7 +83,12 @@ impl Message {
             // Writing to a string doesn't fail.
             let _ = writeln!(text, "{key} {value}");
         };
-        for (key, set) in [("said", self.said), ("held", self.held)] {
+        let flags = [
+            ("said", self.said),
+            ("held", self.held),
+            ("late", self.late),
+        ];
+        for (key, set) in flags {
             if set {
                 line(key, "yes");
             }
@@ -94,6 +103,7 @@ impl Message {
             line("ret", if headers_only { "HDRS" } else { "FULL" });
         }
         self.envid.iter().for_each(|it| line("envid", it));
+        self.by.iter().for_each(|it| line("by", &it.text()));
         line("trace", &self.trace);
         for (start, end) in &self.tunnels {
             line("tunnel", &format!("{start} {end}"));
@@ -130,6 +140,8 @@ impl Message {
                 "eight-bit" => message.body = Body::EightBit,
                 "body" => message.body = Body::named(value)?,
                 "held" => message.held = true,
+                "late" => message.late = true,
+                "by" => message.by = Some(DeliverBy::parse(value)?),
                 "octets" => message.octets = value.parse().ok()?,
                 "from" => message.sender = value.into(),
                 "ret" => message.headers_only = Some(value == "HDRS"),
@@ -226,6 +238,8 @@ mod tests {
             sender: "a@a.example".into(),
             headers_only: Some(true),
             envid: Some("QQ".into()),
+            by: DeliverBy::parse("-5;NT"),
+            late: true,
             trace: "Received: from a by b; date".into(),
             tunnels: vec![(6, 24)],
             recipients: vec![

@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use strait_core::work::{Login, Sasl, Secret};
 
-use crate::command::{Body, Command, MailFrom, NOT_HERE, RcptTo, parse, secret_of};
+use crate::command::{Body, Command, DeliverBy, MailFrom, NOT_HERE, RcptTo, parse, secret_of};
 use crate::pack::{self, Before, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
 
@@ -42,6 +42,8 @@ pub struct Rules<'a> {
     pub began: Option<&'a dyn Fn(u64) -> Began>,
     /// The same by precedence, the least first.
     pub sizes: [u64; 6],
+    /// The least seconds in which a message may be wanted to be there or return.
+    pub by_min: u64,
     /// A client may begin TLS.
     pub tls: bool,
     /// It has to say who it is before it brings anything.
@@ -551,8 +553,12 @@ impl Session {
         }
         self.reply(&format!(
             "250-{own}\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-ENHANCEDSTATUSCODES\r\n\
-             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}{}{}250 MT-PRIORITY STANAG4406",
+             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}{}{}{}250 MT-PRIORITY STANAG4406",
             rules.octets_max,
+            match rules.by_min {
+                0 => "250-DELIVERBY\r\n".into(),
+                least => format!("250-DELIVERBY {least}\r\n"),
+            },
             rules.began.map_or_else(String::new, |_| {
                 format!("250-XRESUME\r\n250-XBDAT {}\r\n", pack::VERSION)
             }),
@@ -611,6 +617,13 @@ impl Session {
         let most = mail.priority.map_or(u64::MAX, most);
         if mail.octets.is_some_and(|it| it > most) {
             return self.reply(TOO_LONG_FOR_IT);
+        }
+        let soon = |it: DeliverBy| it.returns && it.seconds < rules.by_min as i64;
+        if mail.by.is_some_and(soon) {
+            let least = rules.by_min;
+            return self.reply(&format!(
+                "550 5.4.7 it takes {least} s at least to be there"
+            ));
         }
         if rules.full {
             return self.reply("452 4.3.1 no room for now");

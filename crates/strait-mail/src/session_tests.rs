@@ -12,6 +12,7 @@ fn rules() -> Rules<'static> {
         full: false,
         began: None,
         sizes: [u64::MAX; 6],
+        by_min: 20,
         tls: false,
         users: false,
         dictionary: b"",
@@ -439,6 +440,19 @@ fn nothing_follows_auth_before_its_answer() {
     session.take(b"EHLO x\r\nAUTH PLAIN AGEAYg==\r\nMAIL FROM:<>\r\n", &rules);
     let said = String::from_utf8(session.take_replies()).unwrap();
     assert!(said.ends_with("503 5.5.1 nothing follows AUTH before its answer\r\n"));
+}
+
+#[test]
+fn a_message_that_cannot_be_there_in_time_is_refused_at_once() {
+    let mut session = begun();
+    let said = say(
+        &mut session,
+        "MAIL FROM:<> BY=19;R\r\nMAIL FROM:<> BY=-1;N\r\n",
+    );
+    assert_eq!(codes(&said), ["550 5.4.7", "250 2.1.0"]);
+    let said = say(&mut session, "RSET\r\nMAIL FROM:<> BY=20;RT\r\n");
+    assert_eq!(codes(&said), ["250 2.0.0", "250 2.1.0"]);
+    assert!(say(&mut session, "EHLO a\r\n").contains("\r\n250-DELIVERBY 20\r\n"));
 }
 
 #[test]

@@ -81,6 +81,10 @@ pub struct MailRow {
     /// How long those take at the link's rate; absent where that isn't known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate_s: Option<f64>,
+    /// Seconds in which it is to be there, and what happens then (`120;R`); absent if its sender
+    /// didn't say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The field `Received` that it goes on with.
     pub trace: String,
 }
@@ -104,6 +108,7 @@ impl MailQueue {
             said: entry.said,
             ahead_octets: entry.ahead_octets,
             estimate_s: entry.estimate.map(|it| it.as_secs_f64()),
+            by: entry.by,
             trace: entry.trace,
         });
         let hops = view.hops.into_iter().map(|hop| MailHopRow {

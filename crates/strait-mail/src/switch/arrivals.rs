@@ -49,6 +49,8 @@ const TIMED_OUT: i32 = 110;
 pub(super) struct Arrival {
     pub(super) id: u64,
     mail: MailFrom,
+    /// When its MAIL came.
+    since: Instant,
     recipients: Vec<RcptTo>,
     /// What hasn't been given to storage.
     rest: Vec<u8>,
@@ -476,6 +478,7 @@ fn by_rules<T>(queue: &Queue, listener: usize, what: impl FnOnce(&Rules<'_>) -> 
         users: listener.is_some_and(|it| it.users),
         name: &queue.settings.name,
         dictionary: &queue.settings.dictionary,
+        by_min: queue.settings.by_min,
         octets_max: queue.settings.octets_max + listener.map_or(0, ListenSettings::traces),
         full: queue.is_full(),
         refuses: &|address| refuses(queue, address),
@@ -509,7 +512,7 @@ impl Guest {
     fn take(&mut self, now: Instant, n: u64, event: Event, queue: &mut Queue, asks: &mut Asks) {
         match event {
             Event::Begin(mail, recipients) => {
-                self.begin(mail, recipients, queue, asks);
+                self.begin(now, mail, recipients, queue, asks);
             }
             Event::Content(octets) => {
                 let new = |it: &&mut Arrival| it.taken_for.is_none();
@@ -546,6 +549,7 @@ impl Guest {
     /// A message comes, or what of one hadn't come.
     fn begin(
         &mut self,
+        now: Instant,
         mail: MailFrom,
         recipients: Vec<RcptTo>,
         queue: &mut Queue,
@@ -557,6 +561,7 @@ impl Guest {
         let arrival = there.unwrap_or_else(|| Arrival {
             id: queue.number(),
             mail: MailFrom::default(),
+            since: now,
             recipients: Vec::new(),
             rest: Vec::new(),
             header: None,
@@ -567,6 +572,7 @@ impl Guest {
         });
         self.arrival = Some(Arrival {
             mail,
+            since: now,
             recipients,
             ..arrival
         });
@@ -645,6 +651,8 @@ impl Guest {
         let trace = self.trace(now, id, wire, queue);
         let mut message = arrival.message(wire, said, trace);
         (message.token, message.accepted_s) = (queue.token(), queue.now_s(now));
+        let came_s = now.since(arrival.since).as_secs();
+        message.by = arrival.mail.by.map(|it| it.later(came_s));
         let rest = core::mem::take(&mut arrival.rest);
         let mut batch = Queue::batch(id, rest, &message);
         let known_by = arrival.mail.resume.map(|(id, _)| id);

@@ -16,8 +16,9 @@ use super::Link;
 use super::asks::{Asks, Pending};
 use super::queue::{Outcome, Queue, Way, text_key};
 use super::sending::{Packer, Reading, Sending, whole_lines};
-use crate::client::{Client, Event, Letter, Reply, Verdict};
-use crate::command::Body;
+use crate::client::{Client, Event, Letter, Offers, Reply, Verdict};
+use crate::command::{Body, DeliverBy};
+use crate::message::{Message, Recipient};
 use crate::pack::{self, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
 use crate::report::Action;
@@ -276,7 +277,11 @@ impl Lanes {
                 }
                 Event::Done(of, verdicts) => {
                     ends(of, line);
-                    let outcomes = verdicts.into_iter().map(outcome).collect();
+                    // Who is to hear when a message is late is to hear that nobody watches that any more.
+                    let by = queue.message(of).and_then(|it| it.by);
+                    let offers = line.client.offers();
+                    let told = by.is_some_and(|it| it.traced || offers.by.is_none());
+                    let outcomes = verdicts.into_iter().map(|it| outcome(it, told)).collect();
                     queue.finish(now, (way, of), outcomes, asks);
                 }
                 Event::Resume(of, octets) => line.go_on(of, octets, queue),
@@ -435,7 +440,9 @@ impl Lanes {
             let link = self.link(hop);
             let missed = link.is_none() || lanes.iter().any(|id| self.misses(*id, queue));
             // What lies below tells of nothing until a good part of it has gone.
-            let lines = lanes.iter().filter_map(|id| self.lanes.get(id)?.line.as_ref());
+            let lines = lanes
+                .iter()
+                .filter_map(|id| self.lanes.get(id)?.line.as_ref());
             let below: u64 = lines.map(|it| it.room.saturating_sub(it.writable)).sum();
             let drain = link.map_or(Duration::ZERO, |it| it.time(below));
             let answer = answer_time(link) + drain.saturating_mul(2);
@@ -581,12 +588,10 @@ impl Lanes {
             return;
         };
         let offers = line.client.offers();
-        if message.body == Body::Binary && !(offers.binary && offers.chunking) {
-            let never = || {
-                let why = "554 5.6.1 the next switch takes no BINARYMIME";
-                Outcome::Never("5.6.1".into(), why.into())
-            };
-            let outcomes = recipients.iter().map(|_| never()).collect();
+        let by = queue.left(now, message);
+        if let Some((code, why)) = never(message, by, offers) {
+            let never = |_: &Recipient| Outcome::Never(code.into(), why.into());
+            let outcomes = recipients.iter().map(never).collect();
             queue.begin(way, of);
             return queue.finish(now, (way, of), outcomes, asks);
         }
@@ -602,6 +607,7 @@ impl Lanes {
             begun: message.begun,
             headers_only: message.headers_only,
             envid: message.envid.clone(),
+            by,
             octets: (message.octets + prefix.len() as u64).saturating_sub(less),
             recipients,
         };
@@ -748,12 +754,32 @@ fn give_back(line: &Line, hop: usize, why: &str, queue: &mut Queue) {
     }
 }
 
+/// Why a message can't go to a switch with these extensions, and the code for that.
+fn never(
+    message: &Message,
+    by: Option<DeliverBy>,
+    offers: Offers,
+) -> Option<(&'static str, &'static str)> {
+    if message.body == Body::Binary && !(offers.binary && offers.chunking) {
+        return Some(("5.6.1", "554 5.6.1 the next switch takes no BINARYMIME"));
+    }
+    let by = by.filter(|it| it.returns)?;
+    match offers.by {
+        None => Some(("5.3.3", "554 5.3.3 the next switch has no DELIVERBY")),
+        Some(least) if by.seconds < (least as i64).max(1) => {
+            Some(("5.4.7", "554 5.4.7 the next switch needs more time"))
+        }
+        Some(_) => None,
+    }
+}
+
 fn said(reply: &Reply) -> alloc::string::String {
     format!("{} {}", reply.code, reply.text)
 }
 
-fn outcome(verdict: Verdict) -> Outcome {
+fn outcome(verdict: Verdict, told: bool) -> Outcome {
     match verdict {
+        Verdict::Taken { .. } if told => Outcome::Done(Some(Action::Traced)),
         Verdict::Taken { reports } => Outcome::Done((!reports).then_some(Action::Relayed)),
         Verdict::Later(reply) => Outcome::Later(said(&reply)),
         Verdict::Never(reply) => Outcome::Never(reply.status().to_string(), said(&reply)),

@@ -48,6 +48,8 @@ pub struct Settings {
     pub lanes: [LaneSettings; 6],
     /// Octets of a message.
     pub octets_max: u64,
+    /// The least seconds in which a message may be wanted to be there or return.
+    pub by_min: u64,
     /// Messages at a time.
     pub messages_max: usize,
     /// Who may bring mail where that is asked.

@@ -17,7 +17,7 @@ use super::deadlines::Deadlines;
 use super::hops::Hops;
 use super::moves::divert_of;
 use super::repeats::Repeats;
-use crate::command::domain_of;
+use crate::command::{DeliverBy, domain_of};
 use crate::message::{Message, Recipient};
 use crate::precedence::Precedence;
 use crate::report::{Action, Told, report};
@@ -89,8 +89,9 @@ pub(super) struct Queue {
     /// By way and precedence, what can go.
     ready: BTreeMap<(Way, Precedence), BTreeSet<u64>>,
     pub(super) later: BTreeSet<(Instant, Way, u64)>,
-    /// When messages are given up.
+    /// When messages are given up, and when they are late.
     expiries: Deadlines,
+    lates: Deadlines,
     next: u64,
     tokens: Chance,
     /// The least precedence that goes to other switches.
@@ -136,6 +137,7 @@ impl Queue {
             ready: BTreeMap::new(),
             later: BTreeSet::new(),
             expiries: Deadlines::default(),
+            lates: Deadlines::default(),
             next: 1,
             tokens: Chance::new(seed, "mail.tokens"),
             minimize: Precedence::Deferred,
@@ -254,11 +256,25 @@ impl Queue {
             let age = self.age(now, message);
             self.expiries
                 .set(id, Some(now + lane.expiry.saturating_sub(age)));
+            let left = self
+                .left(now, message)
+                .filter(|it| it.returns || !message.late);
+            let late = left.map(|it| {
+                let left = u64::try_from(it.seconds).unwrap_or(0);
+                now + Duration::from_secs(left)
+            });
+            self.lates.set(id, late);
             if let Some(most) = lane.alarm {
                 self.forget_alarm(id);
                 self.alarms.set(id, Some(now + most.saturating_sub(age)));
             }
         }
+    }
+
+    /// By when a message is to be there from now on.
+    pub(super) fn left(&self, now: Instant, message: &Message) -> Option<DeliverBy> {
+        let by = message.by?;
+        Some(by.later(self.age(now, message).as_secs()))
     }
 
     fn forget_alarm(&mut self, id: u64) {
@@ -435,6 +451,20 @@ impl Queue {
         now: Instant,
         id: u64,
         way: Option<Way>,
+        of: impl FnMut(&Recipient) -> Outcome,
+        asks: &mut Asks,
+    ) {
+        let target = way.and_then(|way| self.target(way));
+        self.decide_of(now, id, target, way, of, asks);
+    }
+
+    /// The same for those who belong somewhere, whatever their way.
+    fn decide_of(
+        &mut self,
+        now: Instant,
+        id: u64,
+        target: Option<Target>,
+        way: Option<Way>,
         mut of: impl FnMut(&Recipient) -> Outcome,
         asks: &mut Asks,
     ) {
@@ -442,7 +472,6 @@ impl Queue {
             return;
         };
         let (mut stay, mut told, mut later) = (Vec::new(), BTreeMap::new(), None);
-        let target = way.and_then(|way| self.target(way));
         for recipient in core::mem::take(&mut message.recipients) {
             if self.target_of(&recipient.address) != target {
                 stay.push(recipient);
@@ -461,7 +490,7 @@ impl Queue {
             };
             match of(&recipient) {
                 Outcome::Done(action) => {
-                    let here = way == Some(Way::Mailbox);
+                    let here = target == Some(Target::Mailbox);
                     self.stats.delivered += u64::from(here);
                     self.stats.relayed += u64::from(!here);
                     if let Some(action) = action.filter(|it| it.is_wanted(&recipient)) {
@@ -603,6 +632,7 @@ impl Queue {
             self.stats.waiting[message.precedence().index()] -= 1;
         }
         self.expiries.set(id, None);
+        self.lates.set(id, None);
         self.forget_alarm(id);
         for way in self.ways(id) {
             self.jobs.remove(&(way, id));
@@ -652,6 +682,9 @@ impl Queue {
             self.overdue.insert(id);
             self.stats.overdue = self.overdue.len() as u64;
         }
+        while let Some(id) = self.lates.due(now) {
+            self.be_late(now, id, asks);
+        }
         while let Some(id) = self.expiries.due(now) {
             self.expire(now, id, asks);
         }
@@ -669,6 +702,61 @@ impl Queue {
         let due = self.later.extract_if(.., |(_, of, _)| *of == way);
         let due: Vec<u64> = due.map(|(_, _, id)| id).collect();
         due.into_iter().for_each(|id| self.be_ready(way, id));
+    }
+
+    /// The time by which a message was to be there has come. One that is being sent has told its
+    /// next hop of that.
+    fn be_late(&mut self, now: Instant, id: u64, asks: &mut Asks) {
+        let Some(message) = self.messages.get_mut(&id) else {
+            return;
+        };
+        self.stats.late += 1;
+        if message.by.is_some_and(|it| it.returns) {
+            if self.is_busy(id) {
+                self.stats.late -= 1;
+                return self.lates.set(id, Some(now + Duration::from_secs(1)));
+            }
+            return self.return_all(now, id, "550 5.4.7 it would be there too late", asks);
+        }
+        message.late = true;
+        let about = message.clone();
+        let mut change = Change {
+            ids: alloc::vec![id],
+            ..Change::default()
+        };
+        let recipients = about.recipients.iter();
+        let wanted = recipients.filter(|it| Action::Delayed.is_wanted(it));
+        let told = wanted.map(|recipient| Told {
+            recipient: recipient.clone(),
+            status: "4.4.7".into(),
+            text: "450 4.4.7 it is late, and goes on".into(),
+        });
+        let told: Vec<Told> = told.collect();
+        if !told.is_empty() {
+            self.tell(now, Action::Delayed, &about, &told, &mut change, asks);
+        }
+        self.store(change, asks);
+    }
+
+    /// Has a message return for all who haven't got it.
+    fn return_all(&mut self, now: Instant, id: u64, why: &str, asks: &mut Asks) {
+        let never = |_: &Recipient| Outcome::Never("5.4.7".into(), why.into());
+        let Some(message) = self.messages.get(&id) else {
+            return;
+        };
+        let targets = message
+            .recipients
+            .iter()
+            .map(|it| self.target_of(&it.address));
+        let targets: BTreeSet<Option<Target>> = targets.collect();
+        for way in self.ways(id) {
+            self.set_ready(way, id, false);
+            self.jobs.remove(&(way, id));
+        }
+        for target in targets {
+            self.decide_of(now, id, target, None, never, asks);
+        }
+        self.later.retain(|(_, _, of)| *of != id);
     }
 
     /// A message has waited too long, unless it is being sent or somebody holds it.
@@ -741,7 +829,8 @@ impl Queue {
     pub(super) fn wake(&self) -> Option<Instant> {
         let later = self.later.first().map(|it| it.0);
         let all = later.into_iter();
-        let all = all.chain(self.expiries.next()).chain(self.alarms.next());
+        let all = all.chain(self.expiries.next()).chain(self.lates.next());
+        let all = all.chain(self.alarms.next());
         all.chain(self.next_hours()).min()
     }
 

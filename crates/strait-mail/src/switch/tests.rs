@@ -12,6 +12,7 @@ use strait_core::work::{Work, WorkError};
 
 use super::*;
 
+mod deadlines;
 mod faults;
 mod hops;
 mod orders;
@@ -86,6 +87,7 @@ fn settings(at: usize) -> Settings {
         }],
         lanes: lanes(),
         octets_max: 1_000_000,
+        by_min: 0,
         messages_max: 1000,
         users: Vec::new(),
         dictionary: b"Received: from by with ESMTP id PRIORITY".to_vec(),
@@ -161,6 +163,8 @@ struct World {
     secured: Vec<String>,
     /// Kernels keep what they are given.
     keeps: bool,
+    /// A line of replies that doesn't cross.
+    forgets: Option<&'static str>,
     /// What was packed is something else when it is unpacked.
     spoils: bool,
     /// Octets that crossed, by the lane's port, in order.
@@ -198,6 +202,7 @@ impl World {
             deaf: false,
             spoils: false,
             keeps: false,
+            forgets: None,
             secured: Vec::new(),
             next: 0,
             crossed: Vec::new(),
@@ -375,6 +380,9 @@ impl World {
         match op {
             StreamOp::Send(_) if self.keeps => {}
             StreamOp::Send(mut octets) if crosses => {
+                if let (Some(line), Ok(text)) = (self.forgets, core::str::from_utf8(&octets)) {
+                    octets = text.replace(line, "").into_bytes();
+                }
                 octets.truncate(self.left);
                 self.left -= octets.len();
                 self.up = self.left > 0;

@@ -4,11 +4,12 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use strait_core::mail::{MailEntry, MailHop, MailState, MailView};
 use strait_core::Instant;
+use strait_core::mail::{MailEntry, MailHop, MailState, MailView};
 
 use super::lanes::Lanes;
 use super::queue::{Job, Queue, Way};
+use crate::command::DeliverBy;
 use crate::message::Message;
 
 /// A look at messages and lanes.
@@ -106,6 +107,7 @@ impl View<'_> {
             said: job.map_or_else(String::new, |it| it.said.clone()),
             ahead_octets,
             estimate: link.map(|link| link.time(ahead_octets)),
+            by: self.queue.left(self.now, message).map(DeliverBy::text),
             trace: message.trace.clone(),
         }
     }

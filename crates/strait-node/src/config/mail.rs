@@ -66,6 +66,9 @@ pub struct MailConfig {
     /// The longest message.
     #[serde(default = "MailConfig::default_octets_max")]
     pub octets_max: Octets,
+    /// The least time in which a message may be wanted to be there or return (DELIVERBY).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliver_by_min: Option<Time>,
     /// Messages at a time.
     #[serde(default = "MailConfig::default_messages_max")]
     pub messages_max: usize,
@@ -199,6 +202,7 @@ impl MailConfig {
     /// Sockets, prefixes, mailboxes, routes and domains, at most of each.
     pub const EACH_MAX: usize = 256;
     const OCTETS: core::ops::RangeInclusive<u64> = 10_000..=100_000_000;
+    const BY_MIN_MAX: Duration = Duration::from_secs(86_400);
     const MESSAGES: core::ops::RangeInclusive<usize> = 16..=100_000;
 
     const fn default_octets_max() -> Octets {
@@ -304,6 +308,7 @@ impl MailConfig {
             routes: self.routes.iter().map(MailRouteConfig::settings).collect(),
             lanes,
             octets_max: self.octets_max.0,
+            by_min: self.deliver_by_min.map_or(0, |it| it.0.as_secs()),
             messages_max: self.messages_max,
             users: self.users.iter().map(MailUserConfig::settings).collect(),
             dictionary: Dictionary::built_in().octets().to_vec(),
@@ -346,6 +351,12 @@ impl MailConfig {
         }
         if !Self::OCTETS.contains(&self.octets_max.0) {
             return Err(invalid("[mail] octets_max", "must be 10 kB to 100 MB"));
+        }
+        if self
+            .deliver_by_min
+            .is_some_and(|it| it.0 > Self::BY_MIN_MAX)
+        {
+            return Err(invalid("[mail] deliver_by_min", "must be a day at most"));
         }
         if !Self::MESSAGES.contains(&self.messages_max) {
             return Err(invalid("[mail] messages_max", "must be 16 to 100000"));
@@ -620,6 +631,10 @@ mod tests {
             ),
             (format!("{at}\noctets_max = \"9 kB\""), "[mail] octets_max"),
             (format!("{at}\nmessages_max = 3"), "[mail] messages_max"),
+            (
+                format!("{at}\ndeliver_by_min = \"48 h\""),
+                "[mail] deliver_by_min",
+            ),
             (route("domains = []\nto = \"10.9.0.2\""), "1 to 256"),
             (route("domains = [\"a..b\"]\nto = \"10.9.0.2\""), "1 to 256"),
             (

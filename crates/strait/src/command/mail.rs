@@ -196,11 +196,14 @@ fn trace(id: u64, socket: Option<&Path>, json: bool) -> anyhow::Result<()> {
             .estimate_s
             .map_or_else(|| "unknown".into(), |it| format!("{it:.0} s"));
         crate::output::print(&format!(
-            "message {} ({}, {} octets) from <{}>\n  to {} by {}: {}, {} tries, here for {:.0} s\n  \
+            "message {} ({}, {} octets{}) from <{}>\n  to {} by {}: {}, {} tries, here for {:.0} s\n  \
              there in: {estimate}\n  last reply: {}\n  {}\n",
             row.id,
             row.precedence,
             row.octets,
+            row.by
+                .as_ref()
+                .map_or_else(String::new, |it| format!(", BY={it}")),
             row.sender,
             row.recipients,
             row.hop,
