@@ -40,8 +40,8 @@ pub enum Work {
     },
     /// The SHA-256 of octets (FIPS 180-4).
     Digest(Vec<u8>),
-    /// Somebody says who it is: which of the users that is. It gives a [`Login`]. A name that nobody
-    /// has takes as long as a wrong password.
+    /// Somebody says who it is: which of the users that is. It gives a [`Login`]. A name that
+    /// nobody has takes as long as a wrong password.
     LogIn {
         /// How it says so.
         by: Sasl,

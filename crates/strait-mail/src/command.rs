@@ -1,7 +1,7 @@
 //! Commands of SMTP (RFC 5321 section 4.1), with the parameters of SIZE (RFC 1870), 8BITMIME (RFC
-//! 6152), DSN (RFC 3461), DELIVERBY (RFC 2852), CHUNKING and BINARYMIME (RFC 3030) and MT-PRIORITY (RFC 6710). Between
-//! switches of ours there are XRESUME, how much of a message has come already, and XBDAT, a piece
-//! in fewer octets.
+//! 6152), DSN (RFC 3461), DELIVERBY (RFC 2852), CHUNKING and BINARYMIME (RFC 3030) and MT-PRIORITY
+//! (RFC 6710). Between switches of ours there are XRESUME, how much of a message has come already,
+//! and XBDAT, a piece in fewer octets.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

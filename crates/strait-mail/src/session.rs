@@ -345,9 +345,9 @@ impl Session {
         }
     }
 
-    /// What may be kept of octets that are about to be taken: all but what is said by AUTH, in whose
-    /// place are others. Nothing here depends on those, but what comes of them elsewhere. `None` if
-    /// there is nothing of the kind.
+    /// What may be kept of octets that are about to be taken: all but what is said by AUTH, in
+    /// whose place are others. Nothing here depends on those, but on what comes of them elsewhere.
+    /// `None` if there is nothing of the kind.
     pub fn conceal(&self, octets: &[u8], rules: &Rules<'_>) -> Option<Vec<u8>> {
         let mut all = [&self.input[..], octets].concat();
         let auth = |it: &[u8]| it.eq_ignore_ascii_case(b"AUTH");

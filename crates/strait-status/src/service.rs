@@ -251,8 +251,6 @@ described! {
         moved: u64 = stats.moved => counter("mail_moved").head("moved");
         /// Next hops that are down or silent for so long that others have their messages
         hops_out: u64 = stats.hops_out => gauge("mail_hops_out").head("hops out");
-        /// Messages that weren't there in the time that their sender gave them
-        late: u64 = stats.late => counter("mail_late").head("late");
         /// Batches that couldn't be stored at once
         unstored: u64 = stats.unstored => counter("mail_unstored");
         /// Stored envelopes that couldn't be read

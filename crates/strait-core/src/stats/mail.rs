@@ -43,8 +43,6 @@ pub struct MailStats {
     pub moved: u64,
     /// Next hops that are down or silent for so long that others have their messages.
     pub hops_out: u64,
-    /// Messages that weren't where they were to be in the time that their sender gave them.
-    pub late: u64,
     /// Batches that couldn't be stored at once.
     pub unstored: u64,
     /// Stored envelopes that couldn't be read.

@@ -431,3 +431,79 @@ fn ask(path: &Path, line: &str, patience: Duration) -> Result<UnixStream, Error>
     stream.write_all(line.as_bytes()).doing(doing)?;
     Ok(stream)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strait_core::mail::{MailEntry, MailHop, MailState};
+
+    fn view() -> MailView {
+        let entry = |id, hop: &str, route| MailEntry {
+            id,
+            precedence: "flash",
+            octets: 1,
+            age: Duration::ZERO,
+            sender: String::new(),
+            recipients: "ops@b.example".into(),
+            hop: hop.into(),
+            route,
+            state: MailState::Queued,
+            tries: 0,
+            said: String::new(),
+            ahead_octets: 1,
+            estimate: None,
+            by: None,
+            trace: String::new(),
+        };
+        let hop = |last, route| MailHop {
+            hop: IpAddr::from([10, 9, 0, last]),
+            route,
+            domains: "b.example".into(),
+            used: false,
+            out: false,
+            instead: None,
+            waiting: 0,
+        };
+        MailView {
+            messages: vec![entry(17, "10.9.0.2", Some(1)), entry(18, "-", None)],
+            hops: vec![hop(2, 1), hop(3, 1), hop(4, 2)],
+        }
+    }
+
+    /// Messages and next hops that there are, and next hops of one route.
+    #[test]
+    fn orders_about_mail_are_about_what_is_there() {
+        let view = view();
+        for (words, refused) in [
+            ("hold 17", None),
+            ("release 19", Some("no message 19")),
+            ("minimize 3", None),
+            ("reroute 17 10.9.0.3", None),
+            ("reroute 17 back", None),
+            ("reroute 17 10.9.0.4", Some("10.9.0.4 is no next hop")),
+            ("reroute 18 10.9.0.3", Some("release it first")),
+            ("reroute 10.9.0.2 10.9.0.3", None),
+            ("reroute 10.9.0.2 back", None),
+            (
+                "reroute 10.9.0.2 10.9.0.4",
+                Some("no next hop of that route"),
+            ),
+            ("reroute 10.9.0.9 back", Some("10.9.0.9 is no next hop")),
+        ] {
+            let order = mail_order(format!("mail {words}").as_bytes());
+            let why = refusal(order.unwrap(), &view).unwrap_or_default();
+            assert!(why.contains(refused.unwrap_or_default()), "{words}: {why}");
+            assert_eq!(why.is_empty(), refused.is_none(), "{words}: {why}");
+        }
+        for wrong in [
+            "reroute 17",
+            "reroute x back",
+            "reroute 17 x",
+            "hold",
+            "fax 1",
+        ] {
+            let order = mail_order(format!("mail {wrong}").as_bytes());
+            assert_eq!(order, None, "{wrong}");
+        }
+    }
+}

@@ -104,6 +104,12 @@ impl Hops {
         self.routes.get(route).map_or(0, |it| it.used)
     }
 
+    /// The next hop of a route for a message: the one that is wanted, or that may have it.
+    pub(super) fn of(&self, route: usize, wanted: Option<IpAddr>, there: Option<usize>) -> usize {
+        let wanted = wanted.and_then(|to| self.at(route, to));
+        wanted.or(there).unwrap_or_else(|| self.used(route))
+    }
+
     pub(super) fn is_out(&self, hop: usize) -> bool {
         self.all.get(hop).is_some_and(|hop| hop.out)
     }
@@ -151,8 +157,8 @@ impl Hops {
         self.all.iter().filter_map(|hop| hop.due).min()
     }
 
-    /// Sees which next hop is to have a route's messages; whether that is another than before. Where
-    /// none is there, it stays.
+    /// Sees which next hop is to have a route's messages; whether that is another than before.
+    /// Where none is there, it stays.
     pub(super) fn choose(&mut self, route: usize) -> bool {
         let in_place = |hop: usize| {
             let instead = self.instead.get(&self.all[hop].settings.to);

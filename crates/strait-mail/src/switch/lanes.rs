@@ -277,7 +277,7 @@ impl Lanes {
                 }
                 Event::Done(of, verdicts) => {
                     ends(of, line);
-                    // Who is to hear when a message is late is to hear that nobody watches that any more.
+                    // Who is to hear that a message is late is to hear that nobody looks any more.
                     let by = queue.message(of).and_then(|it| it.by);
                     let offers = line.client.offers();
                     let told = by.is_some_and(|it| it.traced || offers.by.is_none());

@@ -34,14 +34,7 @@ impl Queue {
     pub(super) fn hop_for(&self, message: &Message, route: usize) -> usize {
         let mut there = self.hops.of_route(route);
         let there = there.find(|hop| self.may_be_at(message, *hop));
-        self.wanted(message, route, there)
-    }
-
-    /// The same of one that a next hop may have, or none.
-    fn wanted(&self, message: &Message, route: usize, there: Option<usize>) -> usize {
-        let wanted = message.via.and_then(|to| self.hops.at(route, to));
-        let found = wanted.or(there);
-        found.unwrap_or_else(|| self.hops.used(route))
+        self.hops.of(route, message.via, there)
     }
 
     /// Whether a next hop of several may have a message for some of its recipients.
@@ -122,7 +115,7 @@ impl Queue {
         };
         let to = match noted {
             // Nothing of it has gone there.
-            true => self.wanted(message, route, None),
+            true => self.hops.of(route, message.via, None),
             false => self.hop_for(message, route),
         };
         if to == hop {

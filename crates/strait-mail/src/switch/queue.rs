@@ -710,10 +710,8 @@ impl Queue {
         let Some(message) = self.messages.get_mut(&id) else {
             return;
         };
-        self.stats.late += 1;
         if message.by.is_some_and(|it| it.returns) {
             if self.is_busy(id) {
-                self.stats.late -= 1;
                 return self.lates.set(id, Some(now + Duration::from_secs(1)));
             }
             return self.return_all(now, id, "550 5.4.7 it would be there too late", asks);
