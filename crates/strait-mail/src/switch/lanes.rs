@@ -38,6 +38,8 @@ const GIVEN_OCTETS_MIN: usize = 2800;
 /// answer, and its acknowledgement.
 const PIECE: Duration = Duration::from_secs(8);
 const PIECE_OCTETS: core::ops::RangeInclusive<u64> = 1024..=65_536;
+/// Octets that a kernel may have taken of a connection, whatever it was told.
+const KERNEL_OCTETS: u64 = 16_384;
 /// How long a hop may take for a reply (RFC 5321 section 4.5.3.2.6 has ten minutes for the last),
 /// and for a connection that lower lanes wait for.
 const REPLY: Duration = Duration::from_secs(600);
@@ -196,8 +198,7 @@ impl Lanes {
             return;
         };
         line.stirred = now;
-        let says = matches!(event, StreamEvent::Data(_) | StreamEvent::Writable(_));
-        if line.ready && says {
+        if line.ready && matches!(event, StreamEvent::Data(_)) {
             queue.hops.heard(id.0);
         }
         match event {
@@ -439,13 +440,11 @@ impl Lanes {
             let lanes = Precedence::ALL.map(|it| (hop, it));
             let link = self.link(hop);
             let missed = link.is_none() || lanes.iter().any(|id| self.misses(*id, queue));
-            // What lies below tells of nothing until a good part of it has gone.
             let lines = lanes
                 .iter()
                 .filter_map(|id| self.lanes.get(id)?.line.as_ref());
-            let below: u64 = lines.map(|it| it.room.saturating_sub(it.writable)).sum();
-            let drain = link.map_or(Duration::ZERO, |it| it.time(below));
-            let answer = answer_time(link) + drain.saturating_mul(2);
+            let asked = lines.filter(|it| it.ready).any(|it| it.client.awaits());
+            let answer = answer_time(link) + link.filter(|_| asked).map_or(Duration::ZERO, owed);
             if queue.hops.judge(now, hop, missed, answer) {
                 for id in lanes {
                     if self.lanes.get(&id).is_some_and(|it| it.line.is_some()) {
@@ -729,6 +728,13 @@ impl Lanes {
 /// How long the answer of a hop may take by its link.
 fn answer_time(link: Option<Link>) -> Duration {
     link.map_or(Duration::ZERO, |it| it.turn.saturating_mul(20))
+}
+
+/// How long a hop may take beyond that for the reply to a piece: it comes behind what the kernel
+/// has, of which nothing is heard before, and the line may be another's half the time.
+fn owed(link: Link) -> Duration {
+    let piece = PIECE.max(link.time(*PIECE_OCTETS.start()));
+    (piece + link.time(KERNEL_OCTETS)).saturating_mul(2)
 }
 
 /// Whether a lane's connection stays open. Those to switches that aren't ours don't: they are ended
