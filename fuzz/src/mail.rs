@@ -36,6 +36,7 @@ fn run(octets: &[u8], step: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
         full: false,
         began: Some(&|id| [Began::Nothing, Began::Whole][usize::from(id > 9)]),
         sizes: [OCTETS_MAX; 6],
+        by_min: 0,
         tls: false,
         users: false,
         dictionary: b"",

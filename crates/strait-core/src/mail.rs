@@ -1,6 +1,8 @@
 //! What a message switch has, for its operator's eyes: it is in no log.
 
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use crate::time::Duration;
 
@@ -11,6 +13,10 @@ pub enum MailOrder {
     Hold(u64),
     /// It goes again.
     Release(u64),
+    /// It goes by this next hop, or again by the one that its route has.
+    Reroute(u64, Option<IpAddr>),
+    /// What would go by one next hop goes by another of its route, or not any more.
+    Divert(IpAddr, Option<IpAddr>),
     /// To other switches goes only what has this precedence at least, by its number from 0, the
     /// least (MINIMIZE); 0 ends that.
     Minimize(u64),
@@ -25,6 +31,8 @@ pub enum MailState {
     Minimized,
     /// Its precedence goes at other hours.
     Closed,
+    /// Its next hop is out, and may have it already: only that one can tell.
+    Doubtful,
     /// The link to its next hop is down.
     LinkDown,
     /// No connection to its next hop is there.
@@ -48,6 +56,7 @@ impl MailState {
             Self::Held => "held",
             Self::Minimized => "minimize",
             Self::Closed => "other hours",
+            Self::Doubtful => "may be there",
             Self::LinkDown => "link down",
             Self::Unconnected => "no connection",
             Self::Behind => "behind higher",
@@ -57,6 +66,34 @@ impl MailState {
             Self::Delivering => "delivering",
         }
     }
+}
+
+/// What a message switch has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MailView {
+    /// Messages by their ways.
+    pub messages: Vec<MailEntry>,
+    /// Next hops, in the order of the routes.
+    pub hops: Vec<MailHop>,
+}
+
+/// A next hop of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MailHop {
+    /// Its address.
+    pub hop: IpAddr,
+    /// The route's number, from 1.
+    pub route: u64,
+    /// The domains whose mail it may have.
+    pub domains: String,
+    /// It has the route's messages now.
+    pub used: bool,
+    /// It has been down or silent for too long.
+    pub out: bool,
+    /// The next hop that an operator has in its place.
+    pub instead: Option<IpAddr>,
+    /// Messages that wait for it.
+    pub waiting: u64,
 }
 
 /// A message and one of the ways by which it is to go.
@@ -76,6 +113,8 @@ pub struct MailEntry {
     pub recipients: String,
     /// The way: the next hop, or a mailbox.
     pub hop: String,
+    /// The route's number, from 1, if it is a next hop.
+    pub route: Option<u64>,
     /// What it waits for.
     pub state: MailState,
     /// How often it was refused for now.
@@ -86,6 +125,8 @@ pub struct MailEntry {
     pub ahead_octets: u64,
     /// How long those take at the link's rate, where that is known.
     pub estimate: Option<Duration>,
+    /// Seconds in which it is to be there, and what happens then, if its sender said so.
+    pub by: Option<String>,
     /// The field `Received` of this switch.
     pub trace: String,
 }

@@ -18,7 +18,7 @@ use strait_wire::ip::{SynOptions, Unreachable};
 use crate::fate::{FateRecord, Memory};
 use crate::flow::Flow;
 use crate::id::{ClassId, NeighbourId, Neighbours, PortId, TxId};
-use crate::mail::{MailEntry, MailOrder};
+use crate::mail::{MailOrder, MailView};
 use crate::names::NameEntry;
 use crate::prefix::Prefix;
 use crate::rate::LineRate;
@@ -66,6 +66,13 @@ pub trait Node {
     /// When the node wants an [`Input::Timeout`], and why.
     fn wake(&self) -> Option<Wake>;
 
+    /// What may be kept of an input that the node is about to take: the same without passwords,
+    /// written to `room` where it isn't the input itself. A node that takes this in its place does
+    /// the same, but for what it says to others.
+    fn conceal<'a>(&self, input: Input<'a>, _room: &'a mut Vec<u8>) -> Input<'a> {
+        input
+    }
+
     /// Works with another memory of a ledger from now on, as far as nothing is kept in the one
     /// before. Nothing that the node does depends on it.
     fn exchange(&mut self, _memory: &mut Memory) {}
@@ -83,9 +90,9 @@ pub trait Node {
         Vec::new()
     }
 
-    /// The messages that the node's switch has.
-    fn mail(&self, _now: Instant) -> Vec<MailEntry> {
-        Vec::new()
+    /// What the node's message switch has.
+    fn mail(&self, _now: Instant) -> MailView {
+        MailView::default()
     }
 
     /// Asserts the invariants that are too dear for each call.

@@ -40,12 +40,18 @@ pub enum Work {
     },
     /// The SHA-256 of octets (FIPS 180-4).
     Digest(Vec<u8>),
-    /// A password is the one of which this was made. It gives nothing.
-    Verify {
-        /// What was made of it: a word, rounds, salt and hash with `$` between.
-        hash: String,
-        /// What somebody says it is.
-        password: Secret,
+    /// Somebody says who it is: which of the users that is. It gives a [`Login`]. A name that
+    /// nobody has takes as long as a wrong password.
+    LogIn {
+        /// How it says so.
+        by: Sasl,
+        /// The lines that it has said so far, in base64 as they came.
+        said: Vec<Secret>,
+        /// What nobody has said before, for mechanisms that want such a thing.
+        nonce: String,
+        /// Names, and what was made of their passwords: a word, rounds, salt and hash with `$`
+        /// between.
+        users: Vec<(String, String)>,
     },
     /// A file with these octets in `new` of a Maildir, which is made if it isn't there. It gives
     /// nothing, and when it is done the file is on stable storage. A name that is there already has
@@ -60,8 +66,77 @@ pub enum Work {
     },
 }
 
+/// How somebody says who it is (RFC 4422).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sasl {
+    /// Name and password at once (RFC 4616).
+    Plain,
+    /// One after the other: it is in no standard, and in many programs.
+    Login,
+}
+
+impl Sasl {
+    /// All of them, the best first.
+    pub const ALL: [Self; 2] = [Self::Plain, Self::Login];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "PLAIN",
+            Self::Login => "LOGIN",
+        }
+    }
+
+    /// By its name.
+    pub fn named(word: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|it| it.name().eq_ignore_ascii_case(word))
+    }
+}
+
+/// What came of what somebody said of who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// It is this one of the users.
+    Is(usize),
+    /// It is to say more, and is asked by this, in base64.
+    Asks(String),
+    /// It said nothing that the mechanism has.
+    Garbled,
+    /// It wants to speak for somebody else.
+    ForOthers,
+    /// The name or the password is wrong.
+    Wrong,
+}
+
+impl Login {
+    /// As octets: what a driver answers.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Is(n) => [&[0][..], &(*n as u32).to_le_bytes()].concat(),
+            Self::Asks(words) => [&[1][..], words.as_bytes()].concat(),
+            Self::Garbled => alloc::vec![2],
+            Self::ForOthers => alloc::vec![3],
+            Self::Wrong => alloc::vec![4],
+        }
+    }
+
+    /// What [`Self::encode`] wrote; `None` if it is something else.
+    pub fn decode(octets: &[u8]) -> Option<Self> {
+        let (kind, rest) = octets.split_first()?;
+        Some(match (kind, rest) {
+            (0, rest) => Self::Is(u32::from_le_bytes(rest.try_into().ok()?) as usize),
+            (1, words) => Self::Asks(core::str::from_utf8(words).ok()?.into()),
+            (2, []) => Self::Garbled,
+            (3, []) => Self::ForOthers,
+            (4, []) => Self::Wrong,
+            _ => return None,
+        })
+    }
+}
+
 /// Octets that nothing shows.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(pub Vec<u8>);
 
 impl fmt::Debug for Secret {
@@ -75,7 +150,11 @@ impl Work {
     pub fn octets(&self) -> usize {
         match self {
             Self::Digest(octets) | Self::Deliver { octets, .. } => octets.len(),
-            Self::Verify { hash, password } => hash.len() + password.0.len(),
+            Self::LogIn { said, users, .. } => {
+                let said: usize = said.iter().map(|it| it.0.len()).sum();
+                let users = users.iter().map(|(name, kept)| name.len() + kept.len());
+                said + users.sum::<usize>()
+            }
             Self::Compress { octets, behind } => octets.len() + behind.len(),
             Self::Decompress {
                 octets,
@@ -91,7 +170,7 @@ impl Work {
 pub enum WorkError {
     /// There are more octets in the frames than may be.
     TooLong,
-    /// The octets aren't whole frames; or a password is another one.
+    /// The octets aren't whole frames.
     Broken,
     /// Too much waits to be done already.
     Busy,
@@ -126,5 +205,28 @@ impl Waiting {
     pub const fn done(&mut self, octets: usize) {
         self.pieces -= 1;
         self.octets -= octets;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_of_a_login_reads_back() {
+        let all = [
+            Login::Is(255),
+            Login::Asks("VXNlcm5hbWU6".into()),
+            Login::Asks(String::new()),
+            Login::Garbled,
+            Login::ForOthers,
+            Login::Wrong,
+        ];
+        for login in all {
+            assert_eq!(Login::decode(&login.encode()), Some(login));
+        }
+        for wrong in [&[][..], &[0, 1], &[2, 0], &[5], &[1, 0xff]] {
+            assert_eq!(Login::decode(wrong), None, "{wrong:?}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::command::Body;
+use crate::command::{Body, DeliverBy};
 use crate::message::Recipient;
 use crate::pack;
 use crate::session::UNPACKED;
@@ -45,6 +45,8 @@ pub struct Letter {
     pub headers_only: Option<bool>,
     /// ENVID.
     pub envid: Option<String>,
+    /// By when it is to be there.
+    pub by: Option<DeliverBy>,
     /// Octets of all that is sent.
     pub octets: u64,
     /// To whom.
@@ -72,6 +74,8 @@ pub struct Offers {
     pub size: Option<u64>,
     /// MT-PRIORITY.
     pub priority: bool,
+    /// DELIVERBY, and the least seconds that it takes.
+    pub by: Option<u64>,
 }
 
 /// A reply.
@@ -167,6 +171,8 @@ struct Open {
     goes: bool,
     /// What was sent of its text ends within a line.
     in_line: bool,
+    /// Octets that have been sent when all of it has.
+    end: Option<u64>,
 }
 
 /// One connection.
@@ -185,6 +191,8 @@ pub struct Client {
     /// What is to be asked behind that.
     queue: VecDeque<(Vec<u8>, Asked)>,
     out: Vec<u8>,
+    /// Octets that were taken to be sent.
+    taken: u64,
     open: VecDeque<Open>,
     events: VecDeque<Event>,
 }
@@ -203,6 +211,7 @@ impl Client {
             asked: VecDeque::from([Asked::Greeting]),
             queue: VecDeque::new(),
             out: Vec::new(),
+            taken: 0,
             open: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -260,6 +269,13 @@ impl Client {
         self.open.iter().map(|it| it.letter.id)
     }
 
+    /// Whether all of a message has been taken to be sent: the other side may have it.
+    pub fn may_be_there(&self, id: u64) -> bool {
+        let open = self.open.iter().find(|it| it.letter.id == id);
+        let end = open.and_then(|it| it.end);
+        end.is_some_and(|end| self.taken >= end)
+    }
+
     /// Octets to be sent.
     pub const fn outgoing(&self) -> usize {
         self.out.len()
@@ -268,6 +284,7 @@ impl Client {
     /// Takes at most so many of them.
     pub fn send(&mut self, most: usize) -> Vec<u8> {
         let octets = most.min(self.out.len());
+        self.taken += octets as u64;
         self.out.drain(..octets).collect()
     }
 
@@ -288,6 +305,7 @@ impl Client {
             sent: false,
             goes: false,
             in_line: false,
+            end: None,
         });
         if asks {
             let known = self.open.back().and_then(|it| it.letter.resume);
@@ -334,6 +352,9 @@ impl Client {
             let envid = letter.envid.iter();
             envid.for_each(|it| mail.push_str(&format!(" ENVID={it}")));
         }
+        if let Some(by) = letter.by.filter(|_| offers.by.is_some()) {
+            mail.push_str(&format!(" BY={}", by.text()));
+        }
         if let Some(wire) = wire {
             mail.push_str(&format!(" MT-PRIORITY={wire}"));
         }
@@ -370,6 +391,7 @@ impl Client {
             if last {
                 let end = if open.in_line { "\r\n.\r\n" } else { ".\r\n" };
                 self.out.extend_from_slice(end.as_bytes());
+                open.end = Some(self.taken + self.out.len() as u64);
                 self.asked.push_back(asked);
             }
         }
@@ -411,6 +433,11 @@ impl Client {
             };
             self.out.extend_from_slice(&octets);
             self.asked.push_back(asked);
+            if let Asked::Piece(id, true) | Asked::Packed(id, true) = asked {
+                let end = self.taken + self.out.len() as u64;
+                let open = self.open_mut(id).into_iter();
+                open.for_each(|it| it.end = Some(end));
+            }
         }
     }
 
@@ -676,6 +703,10 @@ fn offers(lines: &[String]) -> Offers {
                 offers.size = Some(most.filter(|it| *it > 0).unwrap_or(u64::MAX));
             }
             "MT-PRIORITY" => offers.priority = true,
+            "DELIVERBY" => {
+                let least = words.next().and_then(|it| it.parse().ok());
+                offers.by = Some(least.unwrap_or(0));
+            }
             _ => {}
         }
     }

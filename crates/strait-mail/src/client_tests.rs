@@ -229,6 +229,7 @@ fn what_the_client_sends_the_session_takes() {
         octets_max: 10_000,
         full: false,
         began: None,
+        by_min: 0,
         sizes: [u64::MAX; 6],
         tls: false,
         users: false,

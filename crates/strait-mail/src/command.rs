@@ -1,10 +1,12 @@
 //! Commands of SMTP (RFC 5321 section 4.1), with the parameters of SIZE (RFC 1870), 8BITMIME (RFC
-//! 6152), DSN (RFC 3461), CHUNKING and BINARYMIME (RFC 3030) and MT-PRIORITY (RFC 6710). Between
-//! switches of ours there are XRESUME, how much of a message has come already, and XBDAT, a piece
-//! in fewer octets.
+//! 6152), DSN (RFC 3461), DELIVERBY (RFC 2852), CHUNKING and BINARYMIME (RFC 3030) and MT-PRIORITY
+//! (RFC 6710). Between switches of ours there are XRESUME, how much of a message has come already,
+//! and XBDAT, a piece in fewer octets.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+
+use strait_core::work::{Sasl, Secret};
 
 use crate::precedence::parse_wire;
 
@@ -44,7 +46,7 @@ pub enum Command {
     /// STARTTLS.
     StartTls,
     /// AUTH: by which mechanism, and what it begins with.
-    Auth(Mechanism, Option<String>),
+    Auth(Sasl, Option<Secret>),
     /// RSET.
     Rset,
     /// NOOP.
@@ -57,13 +59,60 @@ pub enum Command {
     Quit,
 }
 
-/// How a client says who it is (RFC 4616; LOGIN is in no standard, and in many programs).
+/// By when a message is to be there (RFC 2852).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mechanism {
-    /// Name and password at once.
-    Plain,
-    /// One after the other.
-    Login,
+pub struct DeliverBy {
+    /// Seconds that are left; below 0 it is late.
+    pub seconds: i64,
+    /// It returns if it is late. Otherwise its sender is told, and it goes on.
+    pub returns: bool,
+    /// Each switch tells the sender that it went on.
+    pub traced: bool,
+}
+
+impl DeliverBy {
+    /// The parameter's value, `120;R`.
+    pub fn parse(value: &str) -> Option<Self> {
+        let (time, mode) = value.split_once(';')?;
+        let (sign, digits) = match time.as_bytes().first()? {
+            b'-' => (-1, &time[1..]),
+            b'+' => (1, &time[1..]),
+            _ => (1, time),
+        };
+        let seconds = number(digits).filter(|_| digits.len() <= 9)?;
+        let (returns, traced) = match mode.to_ascii_uppercase().as_str() {
+            "R" => (true, false),
+            "RT" => (true, true),
+            "N" => (false, false),
+            "NT" => (false, true),
+            _ => return None,
+        };
+        let by = Self {
+            seconds: sign * seconds as i64,
+            returns,
+            traced,
+        };
+        (by.seconds > 0 || !returns).then_some(by)
+    }
+
+    /// As a value.
+    pub fn text(self) -> String {
+        let mode = if self.returns { "R" } else { "N" };
+        let trace = if self.traced { "T" } else { "" };
+        let seconds = self.seconds.clamp(-Self::SECONDS_MAX, Self::SECONDS_MAX);
+        alloc::format!("{seconds};{mode}{trace}")
+    }
+
+    const SECONDS_MAX: i64 = 999_999_999;
+
+    /// The same when so many seconds have gone.
+    pub fn later(self, seconds: u64) -> Self {
+        let gone = i64::try_from(seconds).unwrap_or(i64::MAX);
+        Self {
+            seconds: self.seconds.saturating_sub(gone),
+            ..self
+        }
+    }
 }
 
 /// MAIL and its parameters.
@@ -81,6 +130,8 @@ pub struct MailFrom {
     pub headers_only: Option<bool>,
     /// The client's name for the message, as xtext.
     pub envid: Option<String>,
+    /// By when it is to be there.
+    pub by: Option<DeliverBy>,
     /// XRESUME: what another switch of ours calls the message, and the octets of it that came
     /// before.
     pub resume: Option<(u64, u64)>,
@@ -164,6 +215,16 @@ impl Notify {
         self.0 == 0 || self.0 & 4 != 0
     }
 
+    /// Whether a delay is told; it is unless something else was said.
+    pub const fn delay(self) -> bool {
+        self.0 == 0 || self.0 & 8 != 0
+    }
+
+    /// Whether nothing is told.
+    pub const fn never(self) -> bool {
+        self.0 & Self::NEVER != 0
+    }
+
     /// Whether a delivery is told.
     pub const fn success(self) -> bool {
         self.0 & 2 != 0
@@ -192,6 +253,8 @@ const PRIORITY: Fault = Fault("501 5.5.2 MT-PRIORITY is one value from -9 to 9")
 /// # Errors
 /// What the client hears.
 pub fn parse(line: &[u8]) -> Result<Command, Fault> {
+    // What is secret isn't looked at.
+    let (line, secret) = line.split_at(secret_of(line).unwrap_or(line.len()));
     let line = core::str::from_utf8(line).map_err(|_| SYNTAX)?;
     if line.bytes().any(|it| it.is_ascii_control()) {
         return Err(SYNTAX);
@@ -214,7 +277,7 @@ pub fn parse(line: &[u8]) -> Result<Command, Fault> {
         "VRFY" => Ok(Command::Vrfy),
         "HELP" => Ok(Command::Help),
         "STARTTLS" => none(Command::StartTls),
-        "AUTH" => auth(rest),
+        "AUTH" => auth(line, secret),
         "EXPN" | "ETRN" | "TURN" => Err(NOT_HERE),
         _ => Err(UNKNOWN),
     }
@@ -240,17 +303,21 @@ const fn is_word(octet: u8, but: u8) -> bool {
     octet.is_ascii_graphic() && !matches!(octet, b'(' | b')' | b'<' | b'>' | b';') && octet != but
 }
 
-fn auth(rest: &str) -> Result<Command, Fault> {
-    let (word, initial) = match rest.split_once(' ') {
-        Some((word, initial)) => (word, Some(initial.to_string())),
-        None => (rest, None),
-    };
-    let mechanism = match word.to_ascii_uppercase().as_str() {
-        "PLAIN" => Mechanism::Plain,
-        "LOGIN" => Mechanism::Login,
-        _ => return Err(MECHANISM),
-    };
-    Ok(Command::Auth(mechanism, initial))
+/// Where in a line the secret of AUTH begins, if there may be one: what a client says of who it is,
+/// be it as wrong as it likes.
+pub(crate) fn secret_of(line: &[u8]) -> Option<usize> {
+    let rest = line.get(5..)?;
+    let word = rest.iter().position(|it| *it == b' ')?;
+    line[..5]
+        .eq_ignore_ascii_case(b"AUTH ")
+        .then_some(5 + word + 1)
+}
+
+fn auth(head: &str, secret: &[u8]) -> Result<Command, Fault> {
+    let mechanism = head.trim_ascii_end().get(5..).and_then(Sasl::named);
+    let secret = secret.trim_ascii_end();
+    let initial = (!secret.is_empty()).then(|| Secret(secret.to_vec()));
+    Ok(Command::Auth(mechanism.ok_or(MECHANISM)?, initial))
 }
 
 fn bdat(rest: &str, packed: bool) -> Result<Command, Fault> {
@@ -301,6 +368,7 @@ fn mail(rest: &str) -> Result<Command, Fault> {
                 let value = parse_wire(value.as_bytes()).ok_or(PRIORITY)?;
                 once(&mut mail.priority, value).map_err(|_| PRIORITY)?;
             }
+            "BY" => once(&mut mail.by, DeliverBy::parse(value).ok_or(PARAMETER)?)?,
             "XRESUME" => once(&mut mail.resume, resume(value).ok_or(PARAMETER)?)?,
             // Whom the client speaks for (RFC 4954 section 5) counts for nothing here.
             "AUTH" if !value.is_empty() => {}
@@ -486,6 +554,7 @@ mod tests {
             priority: Some(-4),
             headers_only: Some(true),
             envid: Some("QQ+2B".into()),
+            by: None,
             resume: None,
         };
         assert_eq!(mail_of(line), mail);
@@ -495,6 +564,22 @@ mod tests {
             mail_of("MAIL FROM:<\"a > b\"@c> SIZE=1").sender,
             "\"a > b\"@c"
         );
+    }
+
+    #[test]
+    fn a_time_to_be_there_has_a_mode_and_counts_down() {
+        for (value, text) in [
+            ("120;R", "120;R"),
+            ("+120;rt", "120;RT"),
+            ("0;N", "0;N"),
+            ("-60;NT", "-60;NT"),
+        ] {
+            let by = mail_of(&alloc::format!("MAIL FROM:<a@b> BY={value}")).by;
+            assert_eq!(by.map(DeliverBy::text).as_deref(), Some(text));
+        }
+        let by = DeliverBy::parse("120;R").unwrap();
+        assert_eq!(by.later(130).text(), "-10;R");
+        assert_eq!(by.later(u64::MAX).text(), "-999999999;R");
     }
 
     #[test]
@@ -543,7 +628,13 @@ mod tests {
             ("XRESUME +123456789abcdef", "501 5.5.4"),
             ("XRESUME 123", "501 5.5.4"),
             ("MAIL FROM:<a@b> SIZE=1 SIZE=1", "501 5.5.4"),
-            ("MAIL FROM:<a@b> BY=120;R", "555 5.5.4"),
+            ("MAIL FROM:<a@b> BY=120", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=0;R", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=1234567890;R", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=+-1;N", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=1;T", "501 5.5.4"),
+            ("MAIL FROM:<a@b> BY=1;R BY=1;R", "501 5.5.4"),
+            ("MAIL FROM:<a@b> HOLD=1", "555 5.5.4"),
             ("RCPT TO:<>", "501 5.1.3"),
             ("RCPT TO:<a@b> NOTIFY=NEVER,DELAY", "501 5.5.4"),
             ("RCPT TO:<a@b> ORCPT=rfc822;+2g", "501 5.5.4"),

@@ -16,7 +16,6 @@ pub mod client;
 pub mod command;
 pub mod date;
 pub mod header;
-mod login;
 pub mod message;
 pub mod pack;
 pub mod precedence;
@@ -28,5 +27,6 @@ pub use client::Client;
 pub use precedence::Precedence;
 pub use session::Session;
 pub use switch::{
-    Hours, LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch, Tls, UserSettings,
+    HopSettings, Hours, LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch, Tls,
+    UserSettings,
 };

@@ -4,10 +4,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
+use core::net::IpAddr;
 
 use strait_core::hash::RunHash;
 
-use crate::command::{Body, Notify, is_address};
+use crate::command::{Body, DeliverBy, Notify, is_address};
 use crate::precedence::{Precedence, parse_wire};
 
 /// The first line of a stored envelope.
@@ -33,12 +34,18 @@ pub struct Message {
     pub begun: bool,
     /// Nothing is done with it before an operator lets it go.
     pub held: bool,
+    /// The next hop by which an operator has it go.
+    pub via: Option<IpAddr>,
     /// The return path; empty for a report.
     pub sender: String,
     /// RET, if it was said.
     pub headers_only: Option<bool>,
     /// ENVID, if it was said.
     pub envid: Option<String>,
+    /// By when it is to be there, counted from when it was taken.
+    pub by: Option<DeliverBy>,
+    /// Its sender knows that it is late.
+    pub late: bool,
     /// The field `Received` that it goes on with, without the line's end; nothing for our own.
     pub trace: String,
     /// Where fields `MT-Priority` lie in its text.
@@ -56,6 +63,8 @@ pub struct Recipient {
     pub notify: Notify,
     /// ORCPT, if it was said.
     pub orcpt: Option<String>,
+    /// The next hop of several that may have it.
+    pub at: Option<IpAddr>,
 }
 
 impl Message {
@@ -74,7 +83,12 @@ impl Message {
             // Writing to a string doesn't fail.
             let _ = writeln!(text, "{key} {value}");
         };
-        for (key, set) in [("said", self.said), ("held", self.held)] {
+        let flags = [
+            ("said", self.said),
+            ("held", self.held),
+            ("late", self.late),
+        ];
+        for (key, set) in flags {
             if set {
                 line(key, "yes");
             }
@@ -82,11 +96,14 @@ impl Message {
         line("body", self.body.name());
         line("wire", &self.wire.to_string());
         line("octets", &self.octets.to_string());
+        let via = self.via.iter();
+        via.for_each(|it| line("via", &it.to_string()));
         line("from", &self.sender);
         if let Some(headers_only) = self.headers_only {
             line("ret", if headers_only { "HDRS" } else { "FULL" });
         }
         self.envid.iter().for_each(|it| line("envid", it));
+        self.by.iter().for_each(|it| line("by", &it.text()));
         line("trace", &self.trace);
         for (start, end) in &self.tunnels {
             line("tunnel", &format!("{start} {end}"));
@@ -95,6 +112,8 @@ impl Message {
             let orcpt = recipient.orcpt.as_deref().unwrap_or_default();
             let notify = recipient.notify.text();
             line("to", &format!("{notify} {orcpt} {}", recipient.address));
+            let at = recipient.at.iter();
+            at.for_each(|it| line("at", &it.to_string()));
         }
         text.into_bytes()
     }
@@ -121,6 +140,8 @@ impl Message {
                 "eight-bit" => message.body = Body::EightBit,
                 "body" => message.body = Body::named(value)?,
                 "held" => message.held = true,
+                "late" => message.late = true,
+                "by" => message.by = Some(DeliverBy::parse(value)?),
                 "octets" => message.octets = value.parse().ok()?,
                 "from" => message.sender = value.into(),
                 "ret" => message.headers_only = Some(value == "HDRS"),
@@ -132,7 +153,9 @@ impl Message {
                         .tunnels
                         .push((start.parse().ok()?, end.parse().ok()?));
                 }
+                "via" => message.via = Some(value.parse().ok()?),
                 "to" => message.recipients.push(recipient(value)?),
+                "at" => message.recipients.last_mut()?.at = Some(value.parse().ok()?),
                 _ => return None,
             }
         }
@@ -192,6 +215,7 @@ fn recipient(value: &str) -> Option<Recipient> {
         address: address.into(),
         notify,
         orcpt: (!orcpt.is_empty()).then(|| orcpt.into()),
+        at: None,
     })
 }
 
@@ -210,9 +234,12 @@ mod tests {
             octets: 1000,
             begun: true,
             held: true,
+            via: Some([10, 9, 0, 2].into()),
             sender: "a@a.example".into(),
             headers_only: Some(true),
             envid: Some("QQ".into()),
+            by: DeliverBy::parse("-5;NT"),
+            late: true,
             trace: "Received: from a by b; date".into(),
             tunnels: vec![(6, 24)],
             recipients: vec![
@@ -220,6 +247,7 @@ mod tests {
                     address: "\"b c\"@b.example".into(),
                     notify: Notify::parse("SUCCESS,DELAY").unwrap(),
                     orcpt: Some("rfc822;b@x".into()),
+                    at: Some([10, 8, 0, 2].into()),
                 },
                 Recipient {
                     address: "d@b.example".into(),
@@ -252,6 +280,7 @@ mod tests {
             "strait-mail 2\n",
             "strait-mail 1\nfax 1\n",
             "strait-mail 1\nto  x\n",
+            "strait-mail 1\nat 10.9.0.2\n",
         ] {
             assert_eq!(Message::decode(wrong.as_bytes()), None, "{wrong}");
         }

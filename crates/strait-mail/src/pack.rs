@@ -30,7 +30,7 @@ const GROUPS_MAX: usize = 249;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// What was folded before, at either end of a connection, and of one message.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Before(Vec<u8>);
 
 impl Before {

@@ -16,6 +16,10 @@ pub enum Action {
     Delivered,
     /// It went on to somebody who doesn't report.
     Relayed,
+    /// It went on, which is to be told.
+    Traced,
+    /// It is late, and goes on.
+    Delayed,
 }
 
 impl Action {
@@ -23,7 +27,8 @@ impl Action {
         match self {
             Self::Failed => "failed",
             Self::Delivered => "delivered",
-            Self::Relayed => "relayed",
+            Self::Relayed | Self::Traced => "relayed",
+            Self::Delayed => "delayed",
         }
     }
 
@@ -32,6 +37,8 @@ impl Action {
         match self {
             Self::Failed => recipient.notify.failure(),
             Self::Delivered | Self::Relayed => recipient.notify.success(),
+            Self::Traced => !recipient.notify.never(),
+            Self::Delayed => recipient.notify.delay(),
         }
     }
 }
@@ -149,6 +156,7 @@ mod tests {
                 address: "b@b.example".into(),
                 notify: Notify::UNSAID,
                 orcpt: Some("rfc822;B@x".into()),
+                at: None,
             },
             status: "5.1.1".into(),
             text: "550 5.1.1 nobody\u{e9}\r\nX: y".into(),

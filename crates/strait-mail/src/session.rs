@@ -8,10 +8,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use strait_core::work::Secret;
+use core::ops::Range;
 
-use crate::command::{Body, Command, MailFrom, Mechanism, NOT_HERE, RcptTo, parse};
-use crate::login::{self, Login, Said, Step};
+use strait_core::work::{Login, Sasl, Secret};
+
+use crate::command::{Body, Command, DeliverBy, MailFrom, NOT_HERE, RcptTo, parse, secret_of};
 use crate::pack::{self, Before, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
 
@@ -23,8 +24,9 @@ pub const RECIPIENTS_MAX: usize = 100;
 pub const TOO_LONG_FOR_IT: &str = "552 5.7.16 the message is too long for its precedence";
 /// The code by which a packed piece is refused, be it the last.
 pub const UNPACKED: &str = "4.6.5";
-/// Refusals after which a client is done.
+/// Refusals after which a client is done, and wrong passwords.
 const FAULTS_MAX: u32 = 50;
+const WRONG_MAX: u32 = 3;
 
 /// What a session is to know of its switch.
 #[derive(Clone, Copy)]
@@ -40,6 +42,8 @@ pub struct Rules<'a> {
     pub began: Option<&'a dyn Fn(u64) -> Began>,
     /// The same by precedence, the least first.
     pub sizes: [u64; 6],
+    /// The least seconds in which a message may be wanted to be there or return.
+    pub by_min: u64,
     /// A client may begin TLS.
     pub tls: bool,
     /// It has to say who it is before it brings anything.
@@ -83,8 +87,8 @@ pub enum Event {
     Abort,
     /// TLS begins behind the replies: [`Session::secured`] is waited for.
     Secure,
-    /// A client says who it is, and its password: [`Session::verified`] is waited for.
-    Login(String, Secret),
+    /// A client says who it is, by these lines so far: [`Session::verified`] is waited for.
+    Login(Sasl, Vec<Secret>),
     /// The client is done, or is to be.
     Close,
 }
@@ -116,8 +120,8 @@ enum Mode {
     /// TLS begins.
     Secures,
     /// A line of AUTH is read.
-    Login(Step),
-    /// Somebody's password is looked at.
+    Login,
+    /// What it says is looked at.
     Verifies,
     Closed,
 }
@@ -149,7 +153,7 @@ impl Ends {
 }
 
 /// One client.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     input: Vec<u8>,
     mode: Mode,
@@ -167,7 +171,11 @@ pub struct Session {
     /// It is behind TLS, and the client is who it says.
     secured: bool,
     known: bool,
-    login: Login,
+    /// How it says who it is, and what it has said of that so far.
+    login: Option<(Sasl, Vec<Secret>)>,
+    wrong: u32,
+    /// Where in the octets that are looked at such words lie.
+    secrets: Vec<Range<usize>>,
     /// A packed piece so far, and what was folded before it.
     packed: Vec<u8>,
     before: Before,
@@ -193,7 +201,9 @@ impl Session {
             resumed: <(u64, Ends)>::default(),
             secured: false,
             known: false,
-            login: Login::default(),
+            login: None,
+            wrong: 0,
+            secrets: Vec::new(),
             packed: Vec::new(),
             before: Before::default(),
             faults: 0,
@@ -294,6 +304,7 @@ impl Session {
 
     fn advance(&mut self, rules: &Rules<'_>) {
         let mut at = 0;
+        self.secrets.clear();
         while at < self.input.len() {
             let read = match self.mode {
                 Mode::Commands => self.read_line(at, rules),
@@ -305,7 +316,7 @@ impl Session {
                 Mode::Packed { left, last, counts } => {
                     Some(self.read_packed(at, (left, last, counts), rules))
                 }
-                Mode::Login(step) => self.read_login(at, step),
+                Mode::Login => self.read_login(at),
                 Mode::Unpacks(_) | Mode::Waits | Mode::Secures | Mode::Verifies | Mode::Closed => {
                     None
                 }
@@ -316,11 +327,57 @@ impl Session {
                 self.close("421 4.7.0 too many errors");
             }
         }
-        self.input.drain(..at.min(self.input.len()));
-        if self.mode == Mode::Secures && !self.input.is_empty() {
-            // Anybody may have put it there.
-            self.close("501 5.5.2 nothing follows STARTTLS");
+        if self.mode == Mode::Closed {
+            // Nobody looks at the rest, whatever it is.
+            self.secrets.push(at..usize::MAX);
         }
+        self.input.drain(..at.min(self.input.len()));
+        let ahead = match self.mode {
+            // Anybody may have put it there.
+            Mode::Secures => "501 5.5.2 nothing follows STARTTLS",
+            // Whether it is a command or a secret, the answer tells (RFC 4954 section 4).
+            Mode::Verifies => "503 5.5.1 nothing follows AUTH before its answer",
+            _ => return,
+        };
+        if !self.input.is_empty() {
+            self.secrets.push(at..usize::MAX);
+            self.close(ahead);
+        }
+    }
+
+    /// What may be kept of octets that are about to be taken: all but what is said by AUTH, in
+    /// whose place are others. Nothing here depends on those, but on what comes of them elsewhere.
+    /// `None` if there is nothing of the kind.
+    pub fn conceal(&self, octets: &[u8], rules: &Rules<'_>) -> Option<Vec<u8>> {
+        let mut all = [&self.input[..], octets].concat();
+        let auth = |it: &[u8]| it.eq_ignore_ascii_case(b"AUTH");
+        let within = matches!(self.mode, Mode::Login | Mode::LongLine | Mode::Closed);
+        if !within && !all.windows(4).any(auth) {
+            return None;
+        }
+        let mut ahead = self.clone();
+        ahead.take(octets, rules);
+        let mut secrets = match self.mode {
+            Mode::Closed => alloc::vec![0..usize::MAX],
+            _ => ahead.secrets,
+        };
+        // What isn't looked at yet: the beginning of a line, or commands that wait.
+        let mut at = all.len() - ahead.input.len();
+        if ahead.mode == Mode::Login {
+            secrets.push(at..all.len());
+        }
+        for line in all[at..].split_inclusive(|it| *it == b'\n') {
+            secrets.extend(secret_of(line).map(|start| at + start..at + line.len()));
+            at += line.len();
+        }
+        for secret in secrets {
+            let (start, end) = (secret.start.min(all.len()), secret.end.min(all.len()));
+            // What ends lines and words, and fields of a header, stays as it is.
+            let octets = all[start..end].iter_mut();
+            let shown = octets.filter(|it| !matches!(it, b'\r' | b'\n' | b' ' | b':'));
+            shown.for_each(|it| *it = b'x');
+        }
+        Some(all.split_off(self.input.len()))
     }
 
     /// It is behind TLS from now on. What was said before counts for nothing (RFC 3207).
@@ -342,7 +399,7 @@ impl Session {
         self.events.push_back(Event::Secure);
     }
 
-    fn start_login(&mut self, by: Mechanism, initial: Option<&str>, rules: &Rules<'_>) {
+    fn start_login(&mut self, by: Sasl, initial: Option<Secret>, rules: &Rules<'_>) {
         let refusal = match rules.users {
             false => Some(NOT_HERE.0),
             _ if !self.secured => Some("538 5.7.11 STARTTLS first"),
@@ -352,22 +409,17 @@ impl Session {
         if let Some(refusal) = refusal {
             return self.reply(refusal);
         }
-        let (step, asks) = login::begin(by);
-        match initial {
-            None => self.ask_login(step, asks),
-            // An empty one (RFC 4954 section 4).
-            Some("=") => self.hear_login(step, b""),
-            Some(initial) => self.hear_login(step, initial.as_bytes()),
-        }
+        self.hear_login(by, initial.into_iter().collect());
     }
 
-    fn ask_login(&mut self, step: Step, asks: &str) {
-        self.reply(&format!("334 {asks}"));
-        self.mode = Mode::Login(step);
+    fn hear_login(&mut self, by: Sasl, said: Vec<Secret>) {
+        self.events.push_back(Event::Login(by, said.clone()));
+        self.login = Some((by, said));
+        self.mode = Mode::Verifies;
     }
 
     /// Reads a line of AUTH, if it is whole.
-    fn read_login(&mut self, at: usize, step: Step) -> Option<usize> {
+    fn read_login(&mut self, at: usize) -> Option<usize> {
         let rest = &self.input[at..];
         let Some(end) = rest.iter().position(|it| *it == b'\n') else {
             if rest.len() >= LINE_OCTETS_MAX {
@@ -375,37 +427,44 @@ impl Session {
             }
             return None;
         };
-        let line = rest[..end].trim_ascii_end().to_vec();
+        let line = Secret(rest[..end].trim_ascii_end().to_vec());
+        self.secrets.push(at..at + end);
         self.mode = Mode::Commands;
-        self.hear_login(step, &line);
+        if let Some((by, mut said)) = self.login.take() {
+            said.push(line);
+            self.hear_login(by, said);
+        }
         Some(end + 1)
     }
 
-    fn hear_login(&mut self, step: Step, line: &[u8]) {
-        match self.login.hear(step, line) {
-            Said::Asks(step, what) => self.ask_login(step, what),
-            Said::Is(name, password) => {
-                self.events.push_back(Event::Login(name, password));
-                self.mode = Mode::Verifies;
-            }
-            Said::Nothing(refusal) => self.reply(refusal),
-        }
-    }
-
-    /// Whether a client is who it says.
-    pub fn verified(&mut self, right: bool, rules: &Rules<'_>) {
+    /// What came of what a client says of who it is; nothing if that couldn't be looked at.
+    pub fn verified(&mut self, login: Option<Login>, rules: &Rules<'_>) {
         if self.mode != Mode::Verifies {
             return;
         }
         self.mode = Mode::Commands;
-        if right {
-            self.known = true;
-            self.reply("235 2.7.0 welcome");
-        } else {
-            self.reply("535 5.7.8 wrong name or password");
-            if self.login.is_wrong() {
-                self.close("421 4.7.0 too many wrong passwords");
+        match login {
+            Some(Login::Is(_)) => {
+                self.known = true;
+                self.reply("235 2.7.0 welcome");
             }
+            Some(Login::Asks(words)) => {
+                self.reply(&format!("334 {words}"));
+                self.mode = Mode::Login;
+            }
+            Some(Login::Garbled) => self.reply("501 5.5.2 no such words"),
+            Some(Login::ForOthers) => self.reply("535 5.7.8 nobody speaks for others here"),
+            Some(Login::Wrong) => {
+                self.reply("535 5.7.8 wrong name or password");
+                self.wrong += 1;
+                if self.wrong >= WRONG_MAX {
+                    self.close("421 4.7.0 too many wrong passwords");
+                }
+            }
+            None => self.reply("454 4.7.0 try again later"),
+        }
+        if self.mode != Mode::Login {
+            self.login = None;
         }
         self.advance(rules);
     }
@@ -422,8 +481,12 @@ impl Session {
                 return None;
             }
             self.mode = Mode::LongLine;
+            let secret = secret_of(rest).map(|start| at + start..at + LINE_OCTETS_MAX);
+            self.secrets.extend(secret);
             return Some(LINE_OCTETS_MAX);
         };
+        let secret = secret_of(&rest[..end]).map(|start| at + start..at + end);
+        self.secrets.extend(secret);
         match rest[..end].strip_suffix(b"\r").map(parse) {
             None => self.reply("500 5.5.2 lines end by CR LF"),
             Some(Err(fault)) => self.reply(fault.0),
@@ -436,6 +499,7 @@ impl Session {
         let rest = &self.input[at..];
         let end = rest.iter().position(|it| *it == b'\n');
         let read = end.map_or(rest.len(), |end| end + 1);
+        self.secrets.push(at..at + read);
         if end.is_some() {
             self.mode = Mode::Commands;
             self.reply("500 5.5.6 line too long");
@@ -456,7 +520,7 @@ impl Session {
             Command::Resume(id) => self.tell_began(id, rules),
             Command::StartTls if !in_chunks => self.start_tls(rules),
             Command::Auth(by, initial) if !in_chunks => {
-                self.start_login(by, initial.as_deref(), rules);
+                self.start_login(by, initial, rules);
             }
             Command::Rset => {
                 self.abort();
@@ -489,13 +553,17 @@ impl Session {
         }
         self.reply(&format!(
             "250-{own}\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-ENHANCEDSTATUSCODES\r\n\
-             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}{}{}250 MT-PRIORITY STANAG4406",
+             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}{}{}{}250 MT-PRIORITY STANAG4406",
             rules.octets_max,
+            match rules.by_min {
+                0 => "250-DELIVERBY\r\n".into(),
+                least => format!("250-DELIVERBY {least}\r\n"),
+            },
             rules.began.map_or_else(String::new, |_| {
                 format!("250-XRESUME\r\n250-XBDAT {}\r\n", pack::VERSION)
             }),
             if rules.tls && !self.secured { "250-STARTTLS\r\n" } else { "" },
-            if rules.users && self.secured && !self.known { "250-AUTH PLAIN LOGIN\r\n" } else { "" },
+            if rules.users && self.secured && !self.known { mechanisms() } else { String::new() },
         ));
     }
 
@@ -549,6 +617,13 @@ impl Session {
         let most = mail.priority.map_or(u64::MAX, most);
         if mail.octets.is_some_and(|it| it > most) {
             return self.reply(TOO_LONG_FOR_IT);
+        }
+        let soon = |it: DeliverBy| it.returns && it.seconds < rules.by_min as i64;
+        if mail.by.is_some_and(soon) {
+            let least = rules.by_min;
+            return self.reply(&format!(
+                "550 5.4.7 it takes {least} s at least to be there"
+            ));
         }
         if rules.full {
             return self.reply("452 4.3.1 no room for now");
@@ -789,6 +864,12 @@ impl Session {
         self.recipients.clear();
         self.content = None;
     }
+}
+
+/// The line of EHLO's reply that says how a client may say who it is.
+fn mechanisms() -> String {
+    let names: Vec<&str> = Sasl::ALL.into_iter().map(Sasl::name).collect();
+    format!("250-AUTH {}\r\n", names.join(" "))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ fn rules() -> Rules<'static> {
         full: false,
         began: None,
         sizes: [u64::MAX; 6],
+        by_min: 20,
         tls: false,
         users: false,
         dictionary: b"",
@@ -331,27 +332,127 @@ fn passwords_are_heard_behind_tls_alone() {
         session.take_replies(),
         b"503 5.5.1 EHLO first, then one MAIL a message\r\n"
     );
-    session.take(
-        b"EHLO x\r\nAUTH LOGIN\r\nYQ==\r\nYg==\r\nMAIL FROM:<>\r\n",
-        &rules,
-    );
+    session.take(b"EHLO x\r\nAUTH LOGIN\r\n", &rules);
     let said = String::from_utf8(session.take_replies()).unwrap();
     assert!(
-        said.contains("250-AUTH PLAIN LOGIN") && !said.contains("STARTTLS"),
+        said.ends_with("250-AUTH PLAIN LOGIN\r\n250 MT-PRIORITY STANAG4406\r\n"),
         "{said}"
     );
-    assert!(
-        said.ends_with("334 VXNlcm5hbWU6\r\n334 UGFzc3dvcmQ6\r\n"),
-        "{said}"
-    );
-    let login = Event::Login("a".into(), Secret(b"b".to_vec()));
-    assert_eq!(session.poll(), Some(login.clone()));
-    assert!(!alloc::format!("{login:?}").contains("98"));
-    session.verified(true, &rules);
+    let login = |lines: &[&str]| {
+        let lines = lines.iter().map(|it| Secret((*it).into()));
+        Some(Event::Login(Sasl::Login, lines.collect()))
+    };
+    assert_eq!(session.poll(), login(&[]));
+    session.verified(Some(Login::Asks("VXNlcm5hbWU6".into())), &rules);
+    session.take(b"YQ==\r\n", &rules);
+    assert_eq!(session.poll(), login(&["YQ=="]));
+    session.verified(Some(Login::Asks("UGFzc3dvcmQ6".into())), &rules);
+    session.take(b"Yg==\r\n", &rules);
+    assert!(!alloc::format!("{session:?}").contains("89, 103"));
+    assert_eq!(session.poll(), login(&["YQ==", "Yg=="]));
+    session.verified(Some(Login::Is(0)), &rules);
+    session.take(b"MAIL FROM:<>\r\n", &rules);
     assert_eq!(
         session.take_replies(),
-        b"235 2.7.0 welcome\r\n250 2.1.0 sender ok\r\n"
+        b"334 VXNlcm5hbWU6\r\n334 UGFzc3dvcmQ6\r\n235 2.7.0 welcome\r\n250 2.1.0 sender ok\r\n"
     );
+}
+
+/// What a client of users says piece by piece, as it may be kept; all its octets, and a session
+/// that heard what was kept, say the same.
+fn kept(said: &[u8], cut: usize) -> Vec<u8> {
+    let rules = with_users();
+    let (mut session, mut again) = (Session::new("b"), Session::new("b"));
+    let mut kept = Vec::new();
+    for session in [&mut session, &mut again] {
+        session.secured();
+    }
+    for piece in said.chunks(cut) {
+        let shown = session.conceal(piece, &rules);
+        let shown = shown.unwrap_or_else(|| piece.to_vec());
+        assert_eq!(shown.len(), piece.len());
+        for (session, octets) in [(&mut session, piece), (&mut again, &shown[..])] {
+            session.take(octets, &rules);
+            while let Some(event) = session.poll() {
+                let answer = match event {
+                    Event::Login(Sasl::Login, lines) if lines.len() < 2 => {
+                        Some(Login::Asks("VXNl".into()))
+                    }
+                    Event::Login(..) => Some(Login::Wrong),
+                    _ => continue,
+                };
+                session.verified(answer, &rules);
+            }
+        }
+        kept.extend(shown);
+        assert_eq!(session.take_replies(), again.take_replies());
+        assert_eq!(session.mode, again.mode);
+    }
+    kept
+}
+
+/// Whatever a client says, and in whatever pieces, what it says by AUTH isn't kept.
+#[test]
+fn what_is_kept_of_a_session_has_no_secret() {
+    let long = "s3cret".repeat(800);
+    for (said, shown) in [
+        (
+            "EHLO x\r\nAUTH PLAIN s3cret==\r\n",
+            "EHLO x\r\nAUTH PLAIN xxxxxxxx\r\n".into(),
+        ),
+        ("auth login\r\n", "auth login\r\n".into()),
+        (
+            "AUTH LOGIN s3cret\r\ns3cret\r\nNOOP\r\n",
+            "AUTH LOGIN xxxxxx\r\nxxxxxx\r\nNOOP\r\n".into(),
+        ),
+        (
+            "AUTH OTHER s3cret\r\nAUTH PLAIN s3cret: s3cret\x01\r\n",
+            "AUTH OTHER xxxxxx\r\nAUTH PLAIN xxxxxx: xxxxxxx\r\n".into(),
+        ),
+        (
+            &format!("AUTH PLAIN {long}\r\nNOOP\r\n"),
+            format!("AUTH PLAIN {}\r\nNOOP\r\n", "x".repeat(4800)),
+        ),
+        (
+            &format!("AUTH LOGIN\r\n{long}"),
+            format!("AUTH LOGIN\r\n{}", "x".repeat(4800)),
+        ),
+        (
+            "QUIT\r\nAUTH LOGIN\r\ns3cret\r\n",
+            "QUIT\r\nxxxx xxxxx\r\nxxxxxx\r\n".into(),
+        ),
+    ] {
+        let all = kept(said.as_bytes(), 1);
+        assert!(all == shown.as_bytes(), "{}", &said[..20]);
+        // In longer pieces some comes before its answer, and ends the session.
+        for cut in [2, 7, said.len()] {
+            let all = kept(said.as_bytes(), cut);
+            assert!(!String::from_utf8_lossy(&all).contains("s3c"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn nothing_follows_auth_before_its_answer() {
+    let rules = with_users();
+    let mut session = Session::new("");
+    session.secured();
+    session.take(b"EHLO x\r\nAUTH PLAIN AGEAYg==\r\nMAIL FROM:<>\r\n", &rules);
+    let said = String::from_utf8(session.take_replies()).unwrap();
+    assert!(said.ends_with("503 5.5.1 nothing follows AUTH before its answer\r\n"));
+}
+
+#[test]
+fn a_message_that_cannot_be_there_in_time_is_refused_at_once() {
+    let mut session = begun();
+    let said = say(
+        &mut session,
+        "MAIL FROM:<> BY=19;R\r\nMAIL FROM:<> BY=-1;N\r\n",
+    );
+    assert_eq!(codes(&said), ["550 5.4.7", "250 2.1.0"]);
+    let said = say(&mut session, "RSET\r\nMAIL FROM:<> BY=20;RT\r\n");
+    assert_eq!(codes(&said), ["250 2.0.0", "250 2.1.0"]);
+    assert!(say(&mut session, "EHLO a\r\n").contains("\r\n250-DELIVERBY 20\r\n"));
 }
 
 #[test]
@@ -376,25 +477,22 @@ fn passwords_are_guessed_three_times() {
     let mut session = Session::new("");
     session.secured();
     session.take(b"EHLO x\r\n", &rules);
-    for wrong in [
-        "AUTH CRAM-MD5",
-        "AUTH PLAIN ?",
-        "AUTH PLAIN YQ==",
-        "AUTH PLAIN YgBhAGI=",
-        "AUTH PLAIN\r\n*",
+    for (wrong, came, code) in [
+        ("AUTH CRAM-MD5", None, "504 5.5.4"),
+        ("AUTH PLAIN ?", Some(Login::Garbled), "501 5.5.2"),
+        ("AUTH PLAIN YgBhAGI=", Some(Login::ForOthers), "535 5.7.8"),
+        ("AUTH PLAIN YgBhAGI=", None, "454 4.7.0"),
     ] {
         session.take_replies();
         session.take(format!("{wrong}\r\n").as_bytes(), &rules);
+        session.verified(came, &rules);
         let said = String::from_utf8(session.take_replies()).unwrap();
-        assert!(
-            said.lines().last().unwrap().starts_with('5'),
-            "{wrong}: {said}"
-        );
+        assert!(said.starts_with(code), "{wrong}: {said}");
     }
     for _ in 0..3 {
         session.take_replies();
         session.take(b"AUTH PLAIN AGEAYg==\r\n", &rules);
-        session.verified(false, &rules);
+        session.verified(Some(Login::Wrong), &rules);
     }
     let said = String::from_utf8(session.take_replies()).unwrap();
     assert!(

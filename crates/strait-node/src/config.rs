@@ -64,7 +64,7 @@ pub use self::host::{HostConfig, HostKind, MacAddress};
 pub use self::host_sides::HostSides;
 pub use self::kind::{IpConfig, KissPort, LineConfig, Plug, PortConfig, PortKeys, PortKind};
 pub use self::kiss::KissConfig;
-pub use self::mail::{MailConfig, MailLaneConfig, MailRouteConfig};
+pub use self::mail::{MailConfig, MailHopConfig, MailLaneConfig, MailRouteConfig, MailUserConfig};
 pub use self::olsr::OlsrConfig;
 pub use self::proxy::{PartnerConfig, ProxyConfig, ProxyConnect, ProxySource};
 pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
@@ -468,6 +468,15 @@ impl NodeConfig {
     /// Its message switch, where that is to be.
     pub fn mail(&self) -> Option<&MailConfig> {
         self.mail.as_ref().filter(|mail| mail.enabled)
+    }
+
+    /// As a journal has it: what is kept of passwords is in none.
+    #[must_use]
+    pub fn without_secrets(&self) -> Self {
+        let mut shown = self.clone();
+        let users = shown.mail.iter_mut().flat_map(|mail| &mut mail.users);
+        users.for_each(MailUserConfig::conceal);
+        shown
     }
 
     /// What the host's rules bring to the TCP proxy: all that partners are responsible for, and

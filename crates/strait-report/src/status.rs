@@ -218,7 +218,31 @@ pub fn mail_text(queue: &MailQueue) -> String {
     if queue.more > 0 {
         let _ = writeln!(text, "and {} more", queue.more);
     }
+    // Where each route has one, the messages' table says all.
+    let routes = queue.hops.last().map_or(0, |it| it.route);
+    if queue.hops.len() as u64 > routes {
+        append(&mut text, "", &hop_table(queue));
+    }
     text
+}
+
+/// The next hops of routes.
+fn hop_table(queue: &MailQueue) -> Table {
+    let heads = [
+        "next hop", "route", "domains", "state", "instead", "waiting",
+    ];
+    let mut table = Table::new("hops", columns(&heads.map(|head| (head, ""))));
+    for row in &queue.hops {
+        table.push(vec![
+            row.hop.as_str().into(),
+            (row.route as f64).into(),
+            row.domains.as_str().into(),
+            row.state.as_str().into(),
+            row.instead.as_deref().unwrap_or("-").into(),
+            (row.waiting as f64).into(),
+        ]);
+    }
+    table
 }
 
 /// What DNS proxies of some nodes answered without a crossing, and what crossed, if there are any.

@@ -24,7 +24,7 @@ const fn octet_ns(work: &Work) -> u64 {
         Work::Decompress { .. } => 2,
         Work::Digest(_) => 4,
         Work::Deliver { .. } => 20,
-        Work::Verify { .. } => 0,
+        Work::LogIn { .. } => 0,
     }
 }
 
@@ -62,7 +62,7 @@ impl Workshop {
         self.waiting.take(octets)?;
         let piece = match work {
             Work::Deliver { .. } => DEVICE,
-            Work::Verify { .. } => PASSWORD,
+            Work::LogIn { .. } => PASSWORD,
             _ => PIECE,
         };
         let time = piece + Duration::from_nanos(octet_ns(work) * octets as u64);

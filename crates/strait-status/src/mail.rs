@@ -1,10 +1,10 @@
 //! What a node's message switch has. It is for its operator's eyes: it is in no log.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-use strait_core::mail::MailEntry;
+use strait_core::mail::MailView;
 
 use crate::{Mail, Snapshot};
 
@@ -26,6 +26,27 @@ pub struct MailQueue {
     pub messages: Vec<MailRow>,
     /// Those that aren't told.
     pub more: u64,
+    /// Next hops, in the order of the routes.
+    pub hops: Vec<MailHopRow>,
+}
+
+/// A next hop of a route.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailHopRow {
+    /// Its address.
+    pub hop: String,
+    /// The route's number, from 1.
+    pub route: u64,
+    /// The domains whose mail it may have.
+    pub domains: String,
+    /// `used` if it has the route's messages now, `out` if it is down or silent, `ready` otherwise.
+    pub state: String,
+    /// The next hop that an operator has in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
+    /// Messages that wait for it.
+    pub waiting: u64,
 }
 
 /// A message and one of the ways by which it is to go.
@@ -46,6 +67,9 @@ pub struct MailRow {
     pub recipients: String,
     /// The next hop, `mailbox`, or `-` for one that is held.
     pub hop: String,
+    /// The route's number, from 1, if it is a next hop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<u64>,
     /// What it waits for.
     pub state: String,
     /// How often it was refused for now.
@@ -57,13 +81,18 @@ pub struct MailRow {
     /// How long those take at the link's rate; absent where that isn't known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate_s: Option<f64>,
+    /// Seconds in which it is to be there, and what happens then (`120;R`); absent if its sender
+    /// didn't say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The field `Received` that it goes on with.
     pub trace: String,
 }
 
 impl MailQueue {
     /// What a node with this snapshot has.
-    pub fn new(snapshot: &Snapshot, entries: Vec<MailEntry>) -> Self {
+    pub fn new(snapshot: &Snapshot, view: MailView) -> Self {
+        let entries = view.messages;
         let more = entries.len().saturating_sub(ROWS_MAX);
         let rows = entries.into_iter().take(ROWS_MAX).map(|entry| MailRow {
             id: entry.id,
@@ -73,12 +102,27 @@ impl MailQueue {
             sender: entry.sender,
             recipients: entry.recipients,
             hop: entry.hop,
+            route: entry.route,
             state: entry.state.name().into(),
             tries: entry.tries,
             said: entry.said,
             ahead_octets: entry.ahead_octets,
             estimate_s: entry.estimate.map(|it| it.as_secs_f64()),
+            by: entry.by,
             trace: entry.trace,
+        });
+        let hops = view.hops.into_iter().map(|hop| MailHopRow {
+            hop: hop.hop.to_string(),
+            route: hop.route,
+            domains: hop.domains,
+            state: match (hop.used, hop.out) {
+                (_, true) => "out",
+                (true, false) => "used",
+                (false, false) => "ready",
+            }
+            .into(),
+            instead: hop.instead.map(|it| it.to_string()),
+            waiting: hop.waiting,
         });
         Self {
             node: snapshot.node.clone(),
@@ -86,6 +130,7 @@ impl MailQueue {
             mail: snapshot.mail.clone(),
             messages: rows.collect(),
             more: more as u64,
+            hops: hops.collect(),
         }
     }
 }

@@ -247,6 +247,10 @@ described! {
         broken: u64 = stats.broken => counter("mail_broken").head("broken");
         /// Stops within a message for a higher one
         paused: u64 = stats.paused => counter("mail_paused").head("paused");
+        /// Messages that went over to another next hop
+        moved: u64 = stats.moved => counter("mail_moved").head("moved");
+        /// Next hops that are down or silent for so long that others have their messages
+        hops_out: u64 = stats.hops_out => gauge("mail_hops_out").head("hops out");
         /// Batches that couldn't be stored at once
         unstored: u64 = stats.unstored => counter("mail_unstored");
         /// Stored envelopes that couldn't be read

@@ -3,6 +3,7 @@
 //! It is a crate of its own because simulation and gateways, which never meet, both need it, and
 //! because of its library in C, which no other crate should have.
 
+mod login;
 pub mod password;
 
 use std::io::{self, Read};
@@ -27,10 +28,9 @@ pub fn perform(work: &Work) -> Result<Vec<u8>, WorkError> {
     match work {
         Work::Digest(octets) => Ok(Sha256::digest(octets).to_vec()),
         Work::Compress { octets, behind } => compress(octets, behind).map_err(broken),
-        Work::Verify { hash, password } => match password::verify(hash, &password.0) {
-            true => Ok(Vec::new()),
-            false => Err(WorkError::Broken),
-        },
+        Work::LogIn {
+            by, said, users, ..
+        } => Ok(login::answer(*by, said, users).encode()),
         // A driver with folders does this itself.
         Work::Deliver { .. } => Ok(Vec::new()),
         // Nothing at all is no frame, either.

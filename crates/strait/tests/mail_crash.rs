@@ -280,7 +280,13 @@ fn mail_programs_log_in_and_routes_have_tls() {
         )
     };
     let routes = route("c.example", "b.example");
-    fs::write(folder.join("a.toml"), near + &user + &routes + &profiles).unwrap();
+    let journal = folder.join("a.journal");
+    let journals = format!("[journal]\nfile = \"{}\"\n", journal.display());
+    fs::write(
+        folder.join("a.toml"),
+        near + &user + &journals + &routes + &profiles,
+    )
+    .unwrap();
     let far = node_file(folder)
         .replace(
             "name = \"a\"\n[host]\n",
@@ -294,7 +300,7 @@ fn mail_programs_log_in_and_routes_have_tls() {
         .replace("[mail]\n", "[mail]\ntls = \"own\"\n");
     fs::write(folder.join("c.toml"), far + &profiles).unwrap();
     let _far = start_by(&namespace, &folder.join("c.toml"));
-    let _near = start(&namespace, folder);
+    let switch = start(&namespace, folder);
     let mut program = within(&namespace, "python3");
     program.args(["-c", PROGRAM, &format!("{vectors}/authority.pem")]);
     let output = program.output().unwrap();
@@ -314,4 +320,40 @@ fn mail_programs_log_in_and_routes_have_tls() {
         thread::sleep(Duration::from_millis(20));
     }
     assert!(file("ops@a.example")[0].contains("PRIORITY 2;"), "capped");
+    end(switch);
+    without_secrets(&journal, &user);
+}
+
+/// Ends a switch as its operator does.
+fn end(mut running: Running) {
+    let mut kill = Command::new("kill");
+    let kill = kill.args(["-TERM", &running.0.id().to_string()]);
+    assert!(kill.status().unwrap().success());
+    assert!(running.0.wait().unwrap().success());
+}
+
+/// A journal has no password, be it in base64 as AUTH has it, nor what is kept of one, and repeats
+/// its run all the same.
+fn without_secrets(journal: &Path, user: &str) {
+    let octets = fs::read(journal).unwrap();
+    let has = |text: &[u8]| octets.windows(text.len()).any(|it| it == text);
+    assert!(has(b"AUTH ") && has(b"ops@a.example") && has(b"pbkdf2-sha256"));
+    // The last are PLAIN with the right password and a wrong one, and LOGIN's lines.
+    let hash = user.split('$').next_back().unwrap();
+    let hash = &hash[..hash.find('"').unwrap()];
+    for secret in [
+        "secret",
+        hash,
+        "AG9wcwBzZWNyZXQ=",
+        "AG9wcwB3cm9uZw==",
+        "c2VjcmV0",
+        "d3Jvbmc=",
+    ] {
+        assert!(!has(secret.as_bytes()), "{secret}");
+    }
+    let mut replay = Command::new(STRAIT);
+    let replay = replay.args(["replay", "--strict"]).arg(journal);
+    let output = replay.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
 }

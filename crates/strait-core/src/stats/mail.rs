@@ -39,6 +39,10 @@ pub struct MailStats {
     pub broken: u64,
     /// Times that a lane stopped within a message for a higher one.
     pub paused: u64,
+    /// Messages that went over to another next hop.
+    pub moved: u64,
+    /// Next hops that are down or silent for so long that others have their messages.
+    pub hops_out: u64,
     /// Batches that couldn't be stored at once.
     pub unstored: u64,
     /// Stored envelopes that couldn't be read.

@@ -66,7 +66,8 @@ impl JournalFile {
     pub fn create(config: &JournalConfig, node: &NodeConfig, boot: &Boot) -> Result<Self, Error> {
         let path = Path::new(&config.file);
         let doing = || format!("begin journal `{}`", path.display());
-        let text = node.to_text().map_err(|why| Error::invalid(doing(), why))?;
+        let text = node.without_secrets().to_text();
+        let text = text.map_err(|why| Error::invalid(doing(), why))?;
         let file = refuse_running(path).and_then(|()| own_file::create(&unplaced(path)));
         let file = file.and_then(|file| file.try_lock().map_err(io::Error::from).map(|()| file));
         let file = file.doing(doing).map_err(own_file::with_remedy)?;
@@ -302,7 +303,7 @@ baud = 9600
             stats,
             flows: &[],
             names: &Vec::new,
-            mail: &Vec::new,
+            mail: &strait_core::mail::MailView::default,
             ports: &[],
             rates: &BESIDE.0,
             timers: &BESIDE.1,

@@ -437,7 +437,8 @@ impl<N: Node + ?Sized> Runner<N> {
 
     fn give(&mut self, now: Instant, input: Input<'_>) {
         if let Some(recorder) = &mut self.bench.recorder {
-            recorder.input(now, &input);
+            let mut room = Vec::new();
+            recorder.input(now, &self.node.conceal(input.clone(), &mut room));
         }
         self.node.handle(now, input);
     }

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use strait_core::flow::Flow;
-use strait_core::mail::MailEntry;
+use strait_core::mail::MailView;
 use strait_core::names::NameEntry;
 use strait_core::node::{Command, RouteChange};
 use strait_core::stats::{Histogram, Stats};
@@ -48,8 +48,8 @@ pub struct View<'a> {
     pub flows: &'a [Flow],
     /// The names that it knows or asks for, told when they are asked for.
     pub names: &'a dyn Fn() -> Vec<NameEntry>,
-    /// The messages that its switch has, told likewise.
-    pub mail: &'a dyn Fn() -> Vec<MailEntry>,
+    /// What its message switch has, told likewise.
+    pub mail: &'a dyn Fn() -> MailView,
     /// What the event loop knows of each port.
     pub ports: &'a [PortStatus],
     /// How fast octets passed of late.

@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -20,7 +21,7 @@ use std::rc::Rc;
 
 use nix::sys::stat::{Mode, fchmod};
 use socket2::{Domain, SockAddr, Socket, Type};
-use strait_core::mail::MailOrder;
+use strait_core::mail::{MailOrder, MailView};
 use strait_core::node::Command;
 use strait_core::time::{Duration, Instant};
 use strait_status::Snapshot;
@@ -159,14 +160,25 @@ fn answerer(mut content: Content, orders: Orders) -> Answerer {
 }
 
 const ASK: &str = "error: ask `status text`, `status json`, `status names`, `status mail`, \
-                   `status past` or `status stream SECONDS`, or `mail hold ID`, `mail release ID` or \
-                   `mail minimize NUMBER`\n";
+                   `status past` or `status stream SECONDS`, or `mail hold ID`, `mail release ID`, \
+                   `mail minimize NUMBER` or `mail reroute ID|HOP HOP|back`\n";
 
 /// What is wanted of a message.
 fn mail_order(request: &[u8]) -> Option<MailOrder> {
     let words = std::str::from_utf8(request.strip_prefix(b"mail ")?).ok()?;
-    let (word, id) = words.split_once(' ')?;
-    let id = id.parse().ok()?;
+    let (word, rest) = words.split_once(' ')?;
+    if word == "reroute" {
+        let (what, to) = rest.split_once(' ')?;
+        let to = match to {
+            "back" => None,
+            to => Some(to.parse().ok()?),
+        };
+        return Some(match what.parse() {
+            Ok(id) => MailOrder::Reroute(id, to),
+            Err(_) => MailOrder::Divert(what.parse().ok()?, to),
+        });
+    }
+    let id = rest.parse().ok()?;
     match word {
         "hold" => Some(MailOrder::Hold(id)),
         "release" => Some(MailOrder::Release(id)),
@@ -175,15 +187,43 @@ fn mail_order(request: &[u8]) -> Option<MailOrder> {
     }
 }
 
-/// Passes an order on, if it is about a message that is here.
+/// Passes an order on, if it is about a message that is here, and next hops of one route.
 fn give_order(order: MailOrder, view: &View<'_>, orders: &Orders) -> String {
-    if let MailOrder::Hold(id) | MailOrder::Release(id) = order
-        && !(view.mail)().iter().any(|it| it.id == id)
-    {
-        return format!("error: there is no message {id} here: `strait mail queue` has all\n");
+    match refusal(order, &(view.mail)()) {
+        Some(why) => format!("error: {why}\n"),
+        None => {
+            orders.borrow_mut().push_back(order);
+            "done\n".into()
+        }
     }
-    orders.borrow_mut().push_back(order);
-    "done\n".into()
+}
+
+fn refusal(order: MailOrder, mail: &MailView) -> Option<String> {
+    let routes = |hop: IpAddr| mail.hops.iter().filter(move |it| it.hop == hop);
+    let routes = |hop| routes(hop).map(|it| it.route).collect::<Vec<_>>();
+    let (own, to) = match order {
+        MailOrder::Minimize(_) => return None,
+        MailOrder::Hold(id) | MailOrder::Release(id) | MailOrder::Reroute(id, _) => {
+            let mut rows = mail.messages.iter().filter(|it| it.id == id).peekable();
+            if rows.peek().is_none() {
+                let why = format!("there is no message {id} here: `strait mail queue` has all");
+                return Some(why);
+            }
+            let MailOrder::Reroute(_, Some(to)) = order else {
+                return None;
+            };
+            // One that is held has no way yet.
+            if rows.clone().any(|it| it.hop == "-") {
+                return Some(format!("message {id} is held: release it first"));
+            }
+            (rows.filter_map(|it| it.route).collect(), to)
+        }
+        MailOrder::Divert(from, to) => (routes(from), to.unwrap_or(from)),
+    };
+    let there = routes(to).iter().any(|it| own.contains(it));
+    (!there).then(|| {
+        format!("{to} is no next hop of that route: write it under its [[mail.route.next]]")
+    })
 }
 
 /// The period that a stream is asked for with.
@@ -262,20 +302,20 @@ pub fn past(path: &Path, patience: Duration) -> Result<Vec<Snapshot>, Error> {
 /// # Errors
 /// Nobody listens there, or it has no such message.
 pub fn order(path: &Path, order: MailOrder, patience: Duration) -> Result<(), Error> {
-    let (word, id) = match order {
-        MailOrder::Hold(id) => ("hold", id),
-        MailOrder::Release(id) => ("release", id),
-        MailOrder::Minimize(least) => ("minimize", least),
+    let to = |to: Option<IpAddr>| to.map_or_else(|| "back".into(), |it| it.to_string());
+    let words = match order {
+        MailOrder::Hold(id) => format!("hold {id}"),
+        MailOrder::Release(id) => format!("release {id}"),
+        MailOrder::Minimize(least) => format!("minimize {least}"),
+        MailOrder::Reroute(id, hop) => format!("reroute {id} {}", to(hop)),
+        MailOrder::Divert(from, hop) => format!("reroute {from} {}", to(hop)),
     };
-    let stream = ask(path, &format!("mail {word} {id}\n"), patience)?;
+    let stream = ask(path, &format!("mail {words}\n"), patience)?;
     let mut answer = String::new();
     let read = stream.take(ANSWER_OCTETS_MAX).read_to_string(&mut answer);
     read.doing(|| doing(path))?;
     match answer.strip_prefix("error: ") {
-        Some(why) => Err(Error::invalid(
-            format!("{word} message {id}"),
-            why.trim_end(),
-        )),
+        Some(why) => Err(Error::invalid(format!("mail {words}"), why.trim_end())),
         None => Ok(()),
     }
 }
@@ -390,4 +430,80 @@ fn ask(path: &Path, line: &str, patience: Duration) -> Result<UnixStream, Error>
     stream.set_write_timeout(Some(patience)).doing(doing)?;
     stream.write_all(line.as_bytes()).doing(doing)?;
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strait_core::mail::{MailEntry, MailHop, MailState};
+
+    fn view() -> MailView {
+        let entry = |id, hop: &str, route| MailEntry {
+            id,
+            precedence: "flash",
+            octets: 1,
+            age: Duration::ZERO,
+            sender: String::new(),
+            recipients: "ops@b.example".into(),
+            hop: hop.into(),
+            route,
+            state: MailState::Queued,
+            tries: 0,
+            said: String::new(),
+            ahead_octets: 1,
+            estimate: None,
+            by: None,
+            trace: String::new(),
+        };
+        let hop = |last, route| MailHop {
+            hop: IpAddr::from([10, 9, 0, last]),
+            route,
+            domains: "b.example".into(),
+            used: false,
+            out: false,
+            instead: None,
+            waiting: 0,
+        };
+        MailView {
+            messages: vec![entry(17, "10.9.0.2", Some(1)), entry(18, "-", None)],
+            hops: vec![hop(2, 1), hop(3, 1), hop(4, 2)],
+        }
+    }
+
+    /// Messages and next hops that there are, and next hops of one route.
+    #[test]
+    fn orders_about_mail_are_about_what_is_there() {
+        let view = view();
+        for (words, refused) in [
+            ("hold 17", None),
+            ("release 19", Some("no message 19")),
+            ("minimize 3", None),
+            ("reroute 17 10.9.0.3", None),
+            ("reroute 17 back", None),
+            ("reroute 17 10.9.0.4", Some("10.9.0.4 is no next hop")),
+            ("reroute 18 10.9.0.3", Some("release it first")),
+            ("reroute 10.9.0.2 10.9.0.3", None),
+            ("reroute 10.9.0.2 back", None),
+            (
+                "reroute 10.9.0.2 10.9.0.4",
+                Some("no next hop of that route"),
+            ),
+            ("reroute 10.9.0.9 back", Some("10.9.0.9 is no next hop")),
+        ] {
+            let order = mail_order(format!("mail {words}").as_bytes());
+            let why = refusal(order.unwrap(), &view).unwrap_or_default();
+            assert!(why.contains(refused.unwrap_or_default()), "{words}: {why}");
+            assert_eq!(why.is_empty(), refused.is_none(), "{words}: {why}");
+        }
+        for wrong in [
+            "reroute 17",
+            "reroute x back",
+            "reroute 17 x",
+            "hold",
+            "fax 1",
+        ] {
+            let order = mail_order(format!("mail {wrong}").as_bytes());
+            assert_eq!(order, None, "{wrong}");
+        }
+    }
 }

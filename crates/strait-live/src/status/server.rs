@@ -323,7 +323,7 @@ mod tests {
             stats: &Stats::default(),
             flows: &[],
             names: &Vec::new,
-            mail: &Vec::new,
+            mail: &strait_core::mail::MailView::default,
             ports: &[],
             rates: &Rates::default(),
             timers: &Timers::default(),

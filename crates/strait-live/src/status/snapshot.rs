@@ -219,7 +219,7 @@ mod tests {
             stats: &stats,
             flows: &[call()],
             names: &|| vec![known()],
-            mail: &Vec::new,
+            mail: &strait_core::mail::MailView::default,
             ports: &ports,
             rates: &rates,
             timers: &timers,

@@ -9,7 +9,7 @@ use core::net::IpAddr;
 
 use strait_core::node::{Listen, Side, SocketOp, StoreError, StoreOp, StreamEvent, StreamOp};
 use strait_core::tls::TlsRole;
-use strait_core::work::{Secret, Work};
+use strait_core::work::{Login, Sasl, Secret, Work};
 use strait_core::{Duration, Instant};
 
 use super::asks::{Asks, Pending};
@@ -49,6 +49,8 @@ const TIMED_OUT: i32 = 110;
 pub(super) struct Arrival {
     pub(super) id: u64,
     mail: MailFrom,
+    /// When its MAIL came.
+    since: Instant,
     recipients: Vec<RcptTo>,
     /// What hasn't been given to storage.
     rest: Vec<u8>,
@@ -235,22 +237,31 @@ impl Arrivals {
         self.tend(now, n, queue, asks);
     }
 
-    /// A client is this user, or isn't who it says.
-    pub(super) fn hear_verified(
+    /// What came of what a client says of who it is.
+    pub(super) fn hear_login(
         &mut self,
         now: Instant,
         n: u64,
-        user: Option<usize>,
+        login: Option<Login>,
         queue: &mut Queue,
         asks: &mut Asks,
     ) {
         if let Some(guest) = self.guests.get_mut(&n) {
-            queue.stats.wrong_passwords += u64::from(user.is_none());
-            guest.user = user;
-            let right = user.is_some();
-            guest.with_rules(queue, |session, rules| session.verified(right, rules));
+            queue.stats.wrong_passwords += u64::from(login == Some(Login::Wrong));
+            if let Some(Login::Is(user)) = login {
+                guest.user = Some(user);
+            }
+            guest.with_rules(queue, |session, rules| session.verified(login, rules));
             self.tend(now, n, queue, asks);
         }
+    }
+
+    /// What may be kept of octets of a client, if not they themselves.
+    pub(super) fn conceal(&self, n: u64, octets: &[u8], queue: &Queue) -> Option<Vec<u8>> {
+        let guest = self.guests.get(&n)?;
+        by_rules(queue, guest.listener, |rules| {
+            guest.session.conceal(octets, rules)
+        })
     }
 
     /// A packed piece of a client's message is what it was, folded.
@@ -411,7 +422,7 @@ const fn refusal(error: StoreError) -> &'static str {
 
 /// What an address is answered with that mail isn't taken for.
 fn refuses(queue: &Queue, address: &str) -> Option<&'static str> {
-    if queue.way_of(address).is_some() {
+    if queue.target_of(address).is_some() {
         return None;
     }
     Some(if queue.is_own(domain_of(address)) {
@@ -440,16 +451,38 @@ fn determine(
     (wire.min(most), said.is_some())
 }
 
-/// Has a password looked at. That of nobody takes as long.
-fn verify(n: u64, name: &str, password: Secret, queue: &Queue, asks: &mut Asks) {
-    let users = &queue.settings.users;
-    let user = users.iter().position(|it| it.name == name);
-    let Some(kept) = user.or(Some(0)).and_then(|it| users.get(it)) else {
-        return;
+/// Has looked at what a client says of who it is.
+fn log_in(n: u64, by: Sasl, said: Vec<Secret>, queue: &mut Queue, asks: &mut Asks) {
+    let users = queue.settings.users.iter();
+    let users = users.map(|it| (it.name.clone(), it.hash.clone()));
+    let work = Work::LogIn {
+        by,
+        said,
+        nonce: String::new(),
+        users: users.collect(),
     };
-    let hash = kept.hash.clone();
-    let work = Work::Verify { hash, password };
-    asks.work(work, Pending::Verified { client: n, user });
+    asks.work(work, Pending::Login { client: n });
+}
+
+/// What a session is to know where a listener is.
+fn by_rules<T>(queue: &Queue, listener: usize, what: impl FnOnce(&Rules<'_>) -> T) -> T {
+    let listener = queue.settings.listeners.get(listener);
+    let began = |id| queue.repeats.began(id);
+    what(&Rules {
+        began: listener.filter(|it| it.lane).map(|_| &began as _),
+        sizes: match listener {
+            Some(listener) if !listener.lane => queue.settings.lanes.map(|it| it.octets_max),
+            _ => [u64::MAX; 6],
+        },
+        tls: listener.is_some_and(|it| it.tls.is_some()),
+        users: listener.is_some_and(|it| it.users),
+        name: &queue.settings.name,
+        dictionary: &queue.settings.dictionary,
+        by_min: queue.settings.by_min,
+        octets_max: queue.settings.octets_max + listener.map_or(0, ListenSettings::traces),
+        full: queue.is_full(),
+        refuses: &|address| refuses(queue, address),
+    })
 }
 
 impl Guest {
@@ -473,29 +506,13 @@ impl Guest {
 
     /// Has its session do something by the rules of now.
     fn with_rules(&mut self, queue: &Queue, what: impl FnOnce(&mut Session, &Rules<'_>)) {
-        let listener = queue.settings.listeners.get(self.listener);
-        let began = |id| queue.repeats.began(id);
-        let rules = Rules {
-            began: listener.filter(|it| it.lane).map(|_| &began as _),
-            sizes: match listener {
-                Some(listener) if !listener.lane => queue.settings.lanes.map(|it| it.octets_max),
-                _ => [u64::MAX; 6],
-            },
-            tls: listener.is_some_and(|it| it.tls.is_some()),
-            users: listener.is_some_and(|it| it.users),
-            name: &queue.settings.name,
-            dictionary: &queue.settings.dictionary,
-            octets_max: queue.settings.octets_max + listener.map_or(0, ListenSettings::traces),
-            full: queue.is_full(),
-            refuses: &|address| refuses(queue, address),
-        };
-        what(&mut self.session, &rules);
+        by_rules(queue, self.listener, |rules| what(&mut self.session, rules));
     }
 
     fn take(&mut self, now: Instant, n: u64, event: Event, queue: &mut Queue, asks: &mut Asks) {
         match event {
             Event::Begin(mail, recipients) => {
-                self.begin(mail, recipients, queue, asks);
+                self.begin(now, mail, recipients, queue, asks);
             }
             Event::Content(octets) => {
                 let new = |it: &&mut Arrival| it.taken_for.is_none();
@@ -524,7 +541,7 @@ impl Guest {
             Event::End { right } => self.end(now, n, right, queue, asks),
             Event::Abort => self.drop_arrival(asks),
             Event::Secure => self.tls = Begin::Asked,
-            Event::Login(name, password) => verify(n, &name, password, queue, asks),
+            Event::Login(by, said) => log_in(n, by, said, queue, asks),
             Event::Close => self.closing = true,
         }
     }
@@ -532,6 +549,7 @@ impl Guest {
     /// A message comes, or what of one hadn't come.
     fn begin(
         &mut self,
+        now: Instant,
         mail: MailFrom,
         recipients: Vec<RcptTo>,
         queue: &mut Queue,
@@ -543,6 +561,7 @@ impl Guest {
         let arrival = there.unwrap_or_else(|| Arrival {
             id: queue.number(),
             mail: MailFrom::default(),
+            since: now,
             recipients: Vec::new(),
             rest: Vec::new(),
             header: None,
@@ -553,6 +572,7 @@ impl Guest {
         });
         self.arrival = Some(Arrival {
             mail,
+            since: now,
             recipients,
             ..arrival
         });
@@ -631,6 +651,8 @@ impl Guest {
         let trace = self.trace(now, id, wire, queue);
         let mut message = arrival.message(wire, said, trace);
         (message.token, message.accepted_s) = (queue.token(), queue.now_s(now));
+        let came_s = now.since(arrival.since).as_secs();
+        message.by = arrival.mail.by.map(|it| it.later(came_s));
         let rest = core::mem::take(&mut arrival.rest);
         let mut batch = Queue::batch(id, rest, &message);
         let known_by = arrival.mail.resume.map(|(id, _)| id);
@@ -688,6 +710,7 @@ impl Arrival {
             address: it.address,
             notify: it.notify,
             orcpt: it.orcpt,
+            at: None,
         });
         Message {
             wire,

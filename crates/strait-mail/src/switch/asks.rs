@@ -10,7 +10,8 @@ use strait_core::work::Work;
 use strait_core::{Duration, Effect, Instant};
 
 use super::arrivals::Taken;
-use super::lanes::Reading;
+use super::queue::Way;
+use super::sending::Reading;
 
 /// How long a batch that couldn't be stored waits for its next try.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -24,14 +25,16 @@ pub(super) enum Pending {
     Message { client: u64, taken: Box<Taken> },
     /// Nobody, but what these messages are has to be there.
     Change(Change),
+    /// A message on a way whose next hop may have it from now on.
+    Noted(Way, u64),
     /// An envelope, after a start.
     Envelope(u64),
     /// A lane's connection that sends a message.
     Text(Reading),
     /// The same, for a piece in fewer octets.
     Packed(Reading),
-    /// A client that says it is this user.
-    Verified { client: u64, user: Option<usize> },
+    /// A client that says who it is.
+    Login { client: u64 },
     /// A client, for a piece as it was.
     Unpacked { client: u64 },
     /// A mailbox.

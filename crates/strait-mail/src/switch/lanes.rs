@@ -10,15 +10,16 @@ use core::net::SocketAddr;
 use strait_core::mail::MailState;
 use strait_core::node::{Held, Side, StoreError, StreamEvent, StreamOp};
 use strait_core::tls::TlsRole;
-use strait_core::work::Work;
 use strait_core::{Duration, Instant};
 
+use super::Link;
 use super::asks::{Asks, Pending};
 use super::queue::{Outcome, Queue, Way, text_key};
-use super::{Link, Settings};
+use super::sending::{Packer, Reading, Sending, whole_lines};
 use crate::client::{Client, Event, Letter, Offers, Reply, Verdict};
-use crate::command::Body;
-use crate::pack::{self, Before, PIECE_OCTETS_MAX};
+use crate::command::{Body, DeliverBy};
+use crate::message::{Message, Recipient};
+use crate::pack::{self, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
 use crate::report::Action;
 
@@ -37,11 +38,8 @@ const GIVEN_OCTETS_MIN: usize = 2800;
 /// answer, and its acknowledgement.
 const PIECE: Duration = Duration::from_secs(8);
 const PIECE_OCTETS: core::ops::RangeInclusive<u64> = 1024..=65_536;
-/// A piece has so many times as many octets as go on the line, at most: what the next ones get
-/// shorter by isn't known.
-const REACH_MAX: u64 = 4;
-/// Pieces that aren't tried, behind ones that got no shorter.
-const RESTS_MAX: u32 = 32;
+/// Octets that a kernel may have taken of a connection, whatever it was told.
+const KERNEL_OCTETS: u64 = 16_384;
 /// How long a hop may take for a reply (RFC 5321 section 4.5.3.2.6 has ten minutes for the last),
 /// and for a connection that lower lanes wait for.
 const REPLY: Duration = Duration::from_secs(600);
@@ -57,67 +55,6 @@ const STALE: Duration = Duration::from_secs(5);
 /// What a hop hears of a connection that is given up (ETIMEDOUT of Linux).
 const TIMED_OUT: i32 = 110;
 
-/// A piece of a text that is being read: by which connection, of which message, from where on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reading {
-    lane: LaneId,
-    stream: u64,
-    id: u64,
-    offset: u64,
-}
-
-/// A message that is being given to a connection.
-#[derive(Debug)]
-struct Sending {
-    id: u64,
-    /// Octets of its text that have been read.
-    offset: u64,
-    /// What goes before it.
-    prefix: Vec<u8>,
-    /// Fields `MT-Priority` are left out.
-    tunnel: bool,
-    /// A piece is being read.
-    reading: bool,
-    /// It rests for a higher one.
-    paused: bool,
-    packer: Packer,
-}
-
-/// A message's pieces in fewer octets.
-#[derive(Debug, Default)]
-struct Packer {
-    before: Before,
-    /// The piece that is being packed.
-    piece: Option<Piece>,
-    /// Octets of pieces that got shorter, and of what went of them.
-    packed: (u64, u64),
-    /// So many pieces go as they are, behind such that got no shorter; and how many the next time.
-    rests: u32,
-    rest: u32,
-}
-
-#[derive(Debug)]
-struct Piece {
-    octets: Vec<u8>,
-    folded: Vec<u8>,
-    last: bool,
-}
-
-impl Packer {
-    /// How many octets are read for a piece of so many on the line.
-    fn reach(&self, octets: u64) -> u64 {
-        let (text, line) = self.packed;
-        let more = octets.saturating_mul(text) / line.max(1);
-        more.clamp(octets, octets.saturating_mul(REACH_MAX))
-    }
-
-    /// A piece got no shorter.
-    fn give_up(&mut self) {
-        self.rest = (self.rest * 2).clamp(1, RESTS_MAX);
-        self.rests = self.rest;
-    }
-}
-
 /// A connection.
 #[derive(Debug)]
 struct Line {
@@ -132,41 +69,6 @@ struct Line {
     since: Instant,
     /// When something happened last.
     stirred: Instant,
-}
-
-impl Sending {
-    /// Whether its next piece is tried in fewer octets.
-    const fn packs(&self, offers: Offers) -> bool {
-        offers.packed && !self.tunnel && self.packer.rests == 0
-    }
-
-    /// Has a piece packed.
-    fn pack(&mut self, octets: Vec<u8>, last: bool, dictionary: &[u8]) -> Work {
-        self.reading = true;
-        let folded = pack::fold(&octets);
-        let work = Work::Compress {
-            octets: folded.clone(),
-            behind: self.packer.before.behind(dictionary),
-        };
-        self.packer.piece = Some(Piece {
-            octets,
-            folded,
-            last,
-        });
-        work
-    }
-}
-
-/// A piece up to the last line that ends in it, unless that is in its first half: lines of base64
-/// are whole so.
-fn whole_lines(octets: &[u8]) -> &[u8] {
-    let end = octets.iter().rposition(|it| *it == b'\n');
-    let end = end.map_or(octets.len(), |it| it + 1);
-    if end * 2 > octets.len() {
-        &octets[..end]
-    } else {
-        octets
-    }
 }
 
 impl Line {
@@ -212,8 +114,8 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(settings: &Settings) -> Self {
-        let hops = settings.routes.len();
+    /// To so many next hops.
+    pub(super) fn new(hops: usize) -> Self {
         let ids = (0..hops).flat_map(|hop| Precedence::ALL.map(|it| (hop, it)));
         Self {
             lanes: ids.map(|id| (id, Lane::default())).collect(),
@@ -265,6 +167,7 @@ impl Lanes {
                 (lane.failures, lane.again) = (0, None);
             }
         }
+        queue.hops.is_back(hop);
         queue.hurry(Way::Hop(hop));
     }
 
@@ -295,6 +198,9 @@ impl Lanes {
             return;
         };
         line.stirred = now;
+        if line.ready && matches!(event, StreamEvent::Data(_)) {
+            queue.hops.heard(id.0);
+        }
         match event {
             StreamEvent::Opened { .. } => {
                 line.open = true;
@@ -356,11 +262,12 @@ impl Lanes {
                 Event::Ready => {
                     line.ready = true;
                     lane.failures = 0;
+                    queue.hops.heard(id.0);
                     queue.stats.connections += 1;
                 }
                 Event::Secure => {
-                    let route = queue.settings.routes.get(id.0);
-                    if let Some((profile, name)) = route.and_then(|it| it.tls.clone()) {
+                    let hop = queue.hops.get(id.0);
+                    if let Some((profile, name)) = hop.and_then(|it| it.tls.clone()) {
                         let role = TlsRole::Client { name };
                         asks.stream(
                             Side::Node,
@@ -371,13 +278,17 @@ impl Lanes {
                 }
                 Event::Done(of, verdicts) => {
                     ends(of, line);
-                    let outcomes = verdicts.into_iter().map(outcome).collect();
+                    // Who is to hear that a message is late is to hear that nobody looks any more.
+                    let by = queue.message(of).and_then(|it| it.by);
+                    let offers = line.client.offers();
+                    let told = by.is_some_and(|it| it.traced || offers.by.is_none());
+                    let outcomes = verdicts.into_iter().map(|it| outcome(it, told)).collect();
                     queue.finish(now, (way, of), outcomes, asks);
                 }
                 Event::Resume(of, octets) => line.go_on(of, octets, queue),
                 Event::Again(of) => {
                     ends(of, line);
-                    queue.give_back(way, of, Some("it is to be sent again".into()));
+                    queue.give_back(way, of, Some("it is to be sent again".into()), true);
                 }
                 Event::Lost(reply) => {
                     return self.lose(now, id, &said(&reply), queue, Some(asks));
@@ -492,6 +403,7 @@ impl Lanes {
     /// Has each hop get what is most urgent.
     pub(super) fn settle(&mut self, now: Instant, queue: &mut Queue, asks: &mut Asks) {
         (self.soonest, self.looked) = (None, now);
+        self.judge(now, queue, asks);
         for hop in 0..self.links.len() {
             let Some(link) = self.link(hop) else { continue };
             // Higher lanes have something to send; one of them has no connection for it yet, which
@@ -516,6 +428,47 @@ impl Lanes {
                 higher |= works;
                 opening |= works && !self.is_ready(id);
             }
+        }
+    }
+
+    /// Sees which next hops are there, where a route has several, and has messages go by these.
+    fn judge(&mut self, now: Instant, queue: &mut Queue, asks: &mut Asks) {
+        for hop in 0..self.links.len() {
+            if !queue.hops.has_others(hop) {
+                continue;
+            }
+            let lanes = Precedence::ALL.map(|it| (hop, it));
+            let link = self.link(hop);
+            let missed = link.is_none() || lanes.iter().any(|id| self.misses(*id, queue));
+            let lines = lanes
+                .iter()
+                .filter_map(|id| self.lanes.get(id)?.line.as_ref());
+            let asked = lines.filter(|it| it.ready).any(|it| it.client.awaits());
+            let answer = answer_time(link) + link.filter(|_| asked).map_or(Duration::ZERO, owed);
+            if queue.hops.judge(now, hop, missed, answer) {
+                for id in lanes {
+                    if self.lanes.get(&id).is_some_and(|it| it.line.is_some()) {
+                        self.lose(now, id, "nothing comes from there", queue, Some(asks));
+                    }
+                }
+            }
+        }
+        queue.choose_hops();
+    }
+
+    /// Whether a lane waits for its hop: for a connection, or for a reply.
+    fn misses(&self, id: LaneId, queue: &Queue) -> bool {
+        let Some(lane) = self.lanes.get(&id) else {
+            return false;
+        };
+        match &lane.line {
+            Some(line) => {
+                let below = line.client.outgoing() > 0 || line.writable < line.room;
+                // Others' switches may look at a message for minutes before they answer.
+                let owes = line.client.awaits() && line.client.offers().resume;
+                !line.ready || below || owes
+            }
+            None => lane.failures > 0 || queue.first(Way::Hop(id.0), id.1).is_some(),
         }
     }
 
@@ -548,7 +501,7 @@ impl Lanes {
             return;
         };
         if line.client.awaits() && line.sending.is_none() {
-            let most = REPLY.max(link.turn.saturating_mul(20));
+            let most = REPLY.max(answer_time(Some(link)));
             if now >= line.stirred + most {
                 self.lose(now, id, "no reply came", queue, Some(asks));
             }
@@ -578,7 +531,7 @@ impl Lanes {
     fn connect(&mut self, now: Instant, id: LaneId, link: Link, queue: &Queue, asks: &mut Asks) {
         let (hop, precedence) = id;
         let settings = queue.settings.lanes[precedence.index()];
-        let Some(route) = queue.settings.routes.get(hop) else {
+        let Some(there) = queue.hops.get(hop) else {
             return;
         };
         let Some(lane) = self.lanes.get_mut(&id).filter(|it| it.line.is_none()) else {
@@ -586,7 +539,7 @@ impl Lanes {
         };
         let waits = queue.first(Way::Hop(hop), precedence).is_some();
         let paused = lane.again.is_some_and(|at| now < at);
-        if paused || !(waits || is_permanent(id, queue)) || !queue.is_whole() {
+        if paused || !(waits || stays(id, queue)) || !queue.is_whole() {
             return;
         }
         self.next += 1;
@@ -594,7 +547,7 @@ impl Lanes {
         self.streams.insert(stream, id);
         lane.line = Some(Line {
             stream,
-            client: match route.tls {
+            client: match there.tls {
                 None => Client::new(&queue.settings.name),
                 Some(_) => Client::with_tls(&queue.settings.name),
             },
@@ -609,7 +562,7 @@ impl Lanes {
         let time = HELD + link.turn.saturating_mul(2);
         let connect = StreamOp::Connect {
             src: None,
-            dst: SocketAddr::new(route.to, route.port.unwrap_or(settings.port)),
+            dst: SocketAddr::new(there.to, there.port.unwrap_or(settings.port)),
             dscp: settings.dscp,
             held: Held::by_time(link.bit_s, time, HELD_OCTETS_MIN),
         };
@@ -626,17 +579,18 @@ impl Lanes {
         let Some(of) = queue.first(way, id.1) else {
             return;
         };
+        if !queue.is_noted(way, of, asks) {
+            return;
+        }
         let recipients = queue.recipients(way, of);
         let Some(message) = queue.message(of) else {
             return;
         };
         let offers = line.client.offers();
-        if message.body == Body::Binary && !(offers.binary && offers.chunking) {
-            let never = || {
-                let why = "554 5.6.1 the next switch takes no BINARYMIME";
-                Outcome::Never("5.6.1".into(), why.into())
-            };
-            let outcomes = recipients.iter().map(|_| never()).collect();
+        let by = queue.left(now, message);
+        if let Some((code, why)) = never(message, by, offers) {
+            let never = |_: &Recipient| Outcome::Never(code.into(), why.into());
+            let outcomes = recipients.iter().map(never).collect();
             queue.begin(way, of);
             return queue.finish(now, (way, of), outcomes, asks);
         }
@@ -652,6 +606,7 @@ impl Lanes {
             begun: message.begun,
             headers_only: message.headers_only,
             envid: message.envid.clone(),
+            by,
             octets: (message.octets + prefix.len() as u64).saturating_sub(less),
             recipients,
         };
@@ -753,35 +708,74 @@ impl Lanes {
             let permanent = is_permanent(*id, queue);
             let waits = queue.first(Way::Hop(id.0), id.1).is_some();
             let Some(line) = &lane.line else {
-                return lane.again.filter(|_| waits || permanent);
+                return lane.again.filter(|_| waits || stays(*id, queue));
             };
             if !line.ready && waits {
                 return Some(line.since + CONNECT);
             }
             let busy = line.client.awaits() && line.sending.is_none();
-            let turn = self.link(id.0).map_or(Duration::ZERO, |it| it.turn);
-            let reply = busy.then(|| line.stirred + REPLY.max(turn.saturating_mul(20)));
+            let answer = answer_time(self.link(id.0));
+            let reply = busy.then(|| line.stirred + REPLY.max(answer));
             let idle = (line.ready && !permanent && !waits && !line.client.is_busy())
                 .then(|| line.stirred + IDLE);
             reply.or(idle)
         });
-        let wakes = wakes.chain(self.soonest);
+        let wakes = wakes.chain(self.soonest).chain(queue.hops.wake());
         wakes.filter(|at| *at > self.looked).min()
     }
+}
+
+/// How long the answer of a hop may take by its link.
+fn answer_time(link: Option<Link>) -> Duration {
+    link.map_or(Duration::ZERO, |it| it.turn.saturating_mul(20))
+}
+
+/// How long a hop may take beyond that for the reply to a piece: it comes behind what the kernel
+/// has, of which nothing is heard before, and the line may be another's half the time.
+fn owed(link: Link) -> Duration {
+    let piece = PIECE.max(link.time(*PIECE_OCTETS.start()));
+    (piece + link.time(KERNEL_OCTETS)).saturating_mul(2)
 }
 
 /// Whether a lane's connection stays open. Those to switches that aren't ours don't: they are ended
 /// there when nothing comes.
 fn is_permanent((hop, precedence): LaneId, queue: &Queue) -> bool {
-    let route = queue.settings.routes.get(hop);
-    let ours = route.is_some_and(|it| it.port.is_none());
+    let there = queue.hops.get(hop);
+    let ours = there.is_some_and(|it| it.port.is_none());
     ours && queue.settings.lanes[precedence.index()].permanent
+}
+
+/// Whether a lane has a connection without messages, too: one that stays open, or that shows
+/// whether a hop is there again.
+fn stays(id: LaneId, queue: &Queue) -> bool {
+    let probes = id.1 == Precedence::Routine && queue.hops.is_out(id.0);
+    probes || is_permanent(id, queue)
 }
 
 fn give_back(line: &Line, hop: usize, why: &str, queue: &mut Queue) {
     let under_way: BTreeSet<u64> = line.client.under_way().collect();
     for of in under_way {
-        queue.give_back(Way::Hop(hop), of, Some(why.to_string()));
+        let there = line.client.may_be_there(of);
+        queue.give_back(Way::Hop(hop), of, Some(why.to_string()), there);
+    }
+}
+
+/// Why a message can't go to a switch with these extensions, and the code for that.
+fn never(
+    message: &Message,
+    by: Option<DeliverBy>,
+    offers: Offers,
+) -> Option<(&'static str, &'static str)> {
+    if message.body == Body::Binary && !(offers.binary && offers.chunking) {
+        return Some(("5.6.1", "554 5.6.1 the next switch takes no BINARYMIME"));
+    }
+    let by = by.filter(|it| it.returns)?;
+    match offers.by {
+        None => Some(("5.3.3", "554 5.3.3 the next switch has no DELIVERBY")),
+        Some(least) if by.seconds < (least as i64).max(1) => {
+            Some(("5.4.7", "554 5.4.7 the next switch needs more time"))
+        }
+        Some(_) => None,
     }
 }
 
@@ -789,8 +783,9 @@ fn said(reply: &Reply) -> alloc::string::String {
     format!("{} {}", reply.code, reply.text)
 }
 
-fn outcome(verdict: Verdict) -> Outcome {
+fn outcome(verdict: Verdict, told: bool) -> Outcome {
     match verdict {
+        Verdict::Taken { .. } if told => Outcome::Done(Some(Action::Traced)),
         Verdict::Taken { reports } => Outcome::Done((!reports).then_some(Action::Relayed)),
         Verdict::Later(reply) => Outcome::Later(said(&reply)),
         Verdict::Never(reply) => Outcome::Never(reply.status().to_string(), said(&reply)),

@@ -2,19 +2,25 @@
 
 mod arrivals;
 mod asks;
+mod deadlines;
+mod hops;
 mod lanes;
 mod mailboxes;
+mod moves;
 mod queue;
 mod repeats;
+mod sending;
+mod view;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-use strait_core::mail::{MailEntry, MailOrder};
-use strait_core::node::{Owner, Side, WallTime};
+use strait_core::mail::{MailOrder, MailView};
+use strait_core::node::{Owner, Side, StreamEvent, WallTime};
 use strait_core::prefix::Prefix;
 use strait_core::stats::MailStats;
+use strait_core::work::Login;
 use strait_core::{Duration, Effect, Input, Instant};
 
 use self::arrivals::Arrivals;
@@ -22,6 +28,7 @@ use self::asks::{Asks, Pending};
 use self::lanes::Lanes;
 use self::mailboxes::Mailboxes;
 use self::queue::Queue;
+use self::view::View;
 use crate::precedence::Precedence;
 
 /// What a switch is told at its start.
@@ -41,6 +48,8 @@ pub struct Settings {
     pub lanes: [LaneSettings; 6],
     /// Octets of a message.
     pub octets_max: u64,
+    /// The least seconds in which a message may be wanted to be there or return.
+    pub by_min: u64,
     /// Messages at a time.
     pub messages_max: usize,
     /// Who may bring mail where that is asked.
@@ -103,7 +112,16 @@ impl ListenSettings {
 pub struct RouteSettings {
     /// Domains, those below them included; `.` has all.
     pub domains: Vec<String>,
-    /// The next hop.
+    /// Next hops: the first that is there.
+    pub hops: Vec<HopSettings>,
+    /// How long one may be down or silent before the next is tried.
+    pub patience: Duration,
+}
+
+/// A next hop.
+#[derive(Clone, Debug)]
+pub struct HopSettings {
+    /// Its address.
     pub to: IpAddr,
     /// Its port, if all precedences go to one.
     pub port: Option<u16>,
@@ -166,6 +184,14 @@ pub struct Link {
     pub turn: Duration,
 }
 
+impl Link {
+    /// How long so many octets take.
+    fn time(self, octets: u64) -> Duration {
+        let ns = u128::from(octets) * 8_000_000_000 / u128::from(self.bit_s.max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
 /// A message switch.
 #[derive(Debug)]
 pub struct Switch {
@@ -185,9 +211,9 @@ impl Switch {
         let mut asks = Asks::new(owner);
         let mut arrivals = Arrivals::default();
         arrivals.listen(&settings, &mut asks);
-        let lanes = Lanes::new(&settings);
         let mut queue = Queue::new(settings, seed);
         queue.restore(stored, &mut asks);
+        let lanes = Lanes::new(queue.hops.len());
         Self {
             asks,
             queue,
@@ -200,7 +226,7 @@ impl Switch {
 
     /// The next hops, in the order of the routes.
     pub fn hops(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.queue.settings.routes.iter().map(|it| it.to)
+        self.queue.hops.addresses()
     }
 
     /// The ways to the next hops, in the same order; `None` for one that isn't there.
@@ -220,6 +246,25 @@ impl Switch {
     pub fn obey(&mut self, now: Instant, order: MailOrder) {
         self.queue.obey(now, order, &mut self.asks);
         self.stirred = true;
+    }
+
+    /// What may be kept of an input: no passwords.
+    pub fn conceal<'a>(&self, input: Input<'a>, room: &'a mut Vec<u8>) -> Input<'a> {
+        let Input::Stream {
+            id,
+            event: StreamEvent::Data(octets),
+        } = input
+        else {
+            return input;
+        };
+        let said = match id.side {
+            Side::Client => self.arrivals.conceal(id.n, octets, &self.queue),
+            Side::Node => None,
+        };
+        let Some(said) = said else { return input };
+        *room = said;
+        let event = StreamEvent::Data(room);
+        Input::Stream { id, event }
     }
 
     /// Something happened to something of its own.
@@ -245,6 +290,7 @@ impl Switch {
                 Some(Pending::Message { client, taken }) => {
                     arrivals.hear_taken(now, (client, *taken), result, queue, asks);
                 }
+                Some(Pending::Noted(way, id)) => queue.hear_noted(now, way, id, result.is_ok()),
                 Some(Pending::Change(change)) if result.is_err() => {
                     queue.stats.unstored += 1;
                     asks.repeat(now, change);
@@ -254,10 +300,6 @@ impl Switch {
             Input::Loaded { ticket, result } => match asks.answered(ticket) {
                 Some(Pending::Envelope(id)) => queue.hear_envelope(now, id, result, asks),
                 Some(Pending::Text(it)) => lanes.hear_text(now, it, result, queue, asks),
-                Some(Pending::Verified { client, user }) => {
-                    let user = user.filter(|_| result.is_ok());
-                    arrivals.hear_verified(now, client, user, queue, asks);
-                }
                 Some(Pending::Copy) => mailboxes.hear_text(now, result, queue, asks),
                 _ => {}
             },
@@ -266,9 +308,9 @@ impl Switch {
                 Some(Pending::Unpacked { client }) => {
                     arrivals.hear_unpacked(now, client, result.ok(), queue, asks);
                 }
-                Some(Pending::Verified { client, user }) => {
-                    let user = user.filter(|_| result.is_ok());
-                    arrivals.hear_verified(now, client, user, queue, asks);
+                Some(Pending::Login { client }) => {
+                    let login = result.ok().and_then(Login::decode);
+                    arrivals.hear_login(now, client, login, queue, asks);
                 }
                 Some(Pending::Copy) => mailboxes.hear_delivered(now, result.is_ok(), queue, asks),
                 _ => {}
@@ -314,8 +356,13 @@ impl Switch {
     }
 
     /// What it has, the most urgent first.
-    pub fn entries(&self, now: Instant) -> Vec<MailEntry> {
-        self.queue.entries(now, &self.lanes)
+    pub fn view(&self, now: Instant) -> MailView {
+        let view = View {
+            now,
+            queue: &self.queue,
+            lanes: &self.lanes,
+        };
+        view.all()
     }
 
     /// Asserts that each message is where it is looked for.

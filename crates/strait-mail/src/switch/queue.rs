@@ -6,16 +6,18 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use strait_core::chance::Stream as Chance;
-use strait_core::mail::{MailEntry, MailOrder, MailState};
+use strait_core::mail::{MailOrder, MailState};
 use strait_core::node::{StoreError, StoreOp};
 use strait_core::stats::MailStats;
 use strait_core::{Duration, Instant};
 
 use super::Settings;
 use super::asks::{Asks, Change, Pending};
-use super::lanes::Lanes;
+use super::deadlines::Deadlines;
+use super::hops::Hops;
+use super::moves::divert_of;
 use super::repeats::Repeats;
-use crate::command::domain_of;
+use crate::command::{DeliverBy, domain_of};
 use crate::message::{Message, Recipient};
 use crate::precedence::Precedence;
 use crate::report::{Action, Told, report};
@@ -37,19 +39,29 @@ const MINIMIZE: &[u8] = b"mail/minimize/";
 pub(super) enum Way {
     /// Into mailboxes here.
     Mailbox,
-    /// To the next hop of a route.
+    /// To a next hop.
     Hop(usize),
+}
+
+/// Where an address belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    Mailbox,
+    Route(usize),
 }
 
 /// A message on one of its ways.
 #[derive(Debug, Default)]
-struct Job {
-    tries: u32,
-    said: String,
+pub(super) struct Job {
+    pub(super) tries: u32,
+    pub(super) said: String,
     /// When it is tried again, if it isn't ready.
-    later: Option<Instant>,
+    pub(super) later: Option<Instant>,
     /// It is being sent.
-    busy: bool,
+    pub(super) busy: bool,
+    /// That its next hop may have it is being stored, or is; and nothing of it has gone there.
+    pub(super) noting: bool,
+    pub(super) noted: bool,
 }
 
 /// What became of a recipient.
@@ -70,23 +82,24 @@ pub(super) struct Queue {
     pub(super) stats: MailStats,
     /// What other switches sent.
     pub(super) repeats: Repeats,
-    messages: BTreeMap<u64, Message>,
-    jobs: BTreeMap<(Way, u64), Job>,
+    /// Where they are sent.
+    pub(super) hops: Hops,
+    pub(super) messages: BTreeMap<u64, Message>,
+    pub(super) jobs: BTreeMap<(Way, u64), Job>,
     /// By way and precedence, what can go.
     ready: BTreeMap<(Way, Precedence), BTreeSet<u64>>,
-    later: BTreeSet<(Instant, Way, u64)>,
-    expiries: BTreeSet<(Instant, u64)>,
-    /// The same by message.
-    expires: BTreeMap<u64, Instant>,
+    pub(super) later: BTreeSet<(Instant, Way, u64)>,
+    /// When messages are given up, and when they are late.
+    expiries: Deadlines,
+    lates: Deadlines,
     next: u64,
     tokens: Chance,
     /// The least precedence that goes to other switches.
     minimize: Precedence,
     /// When it looked last.
     looked: Instant,
-    /// When a message has been here for too long, the same by message, and which have.
-    alarms: BTreeSet<(Instant, u64)>,
-    alarmed: BTreeMap<u64, Instant>,
+    /// When a message has been here for too long, and which have.
+    alarms: Deadlines,
     overdue: BTreeSet<u64>,
     /// A moment and the calendar's seconds then.
     calendar: Option<(Instant, u64)>,
@@ -115,21 +128,21 @@ fn number(key: &[u8], kind: &[u8]) -> Option<u64> {
 impl Queue {
     pub(super) fn new(settings: Settings, seed: u64) -> Self {
         Self {
-            settings,
             stats: MailStats::default(),
             repeats: Repeats::default(),
+            hops: Hops::new(&settings.routes, BTreeMap::new()),
+            settings,
             messages: BTreeMap::new(),
             jobs: BTreeMap::new(),
             ready: BTreeMap::new(),
             later: BTreeSet::new(),
-            expiries: BTreeSet::new(),
-            expires: BTreeMap::new(),
+            expiries: Deadlines::default(),
+            lates: Deadlines::default(),
             next: 1,
             tokens: Chance::new(seed, "mail.tokens"),
             minimize: Precedence::Deferred,
             looked: Instant::ZERO,
-            alarms: BTreeSet::new(),
-            alarmed: BTreeMap::new(),
+            alarms: Deadlines::default(),
             overdue: BTreeSet::new(),
             calendar: None,
             unread: VecDeque::new(),
@@ -149,6 +162,8 @@ impl Queue {
         self.next = of(ENVELOPES).chain(of(TEXTS)).max().map_or(1, |id| id + 1);
         self.unread = envelopes.into_iter().collect();
         self.repeats = Repeats::restore(stored);
+        let diverts = stored.iter().filter_map(|(key, _)| divert_of(key));
+        self.hops = Hops::new(&self.settings.routes, diverts.collect());
         let minimize = stored.iter().find_map(|(key, _)| number(key, MINIMIZE));
         self.set_minimize(minimize.unwrap_or(0));
     }
@@ -225,7 +240,7 @@ impl Queue {
         }
     }
 
-    fn age(&self, now: Instant, message: &Message) -> Duration {
+    pub(super) fn age(&self, now: Instant, message: &Message) -> Duration {
         let now_s = self.now_s(now);
         let known = message.accepted_s > 0 && now_s > 0;
         Duration::from_secs(if known {
@@ -239,38 +254,39 @@ impl Queue {
         if let Some(message) = self.messages.get(&id) {
             let lane = self.settings.lanes[message.precedence().index()];
             let age = self.age(now, message);
-            self.expire_at(id, Some(now + lane.expiry.saturating_sub(age)));
+            self.expiries
+                .set(id, Some(now + lane.expiry.saturating_sub(age)));
+            let left = self
+                .left(now, message)
+                .filter(|it| it.returns || !message.late);
+            let late = left.map(|it| {
+                let left = u64::try_from(it.seconds).unwrap_or(0);
+                now + Duration::from_secs(left)
+            });
+            self.lates.set(id, late);
             if let Some(most) = lane.alarm {
                 self.forget_alarm(id);
-                let at = now + most.saturating_sub(age);
-                self.alarms.insert((at, id));
-                self.alarmed.insert(id, at);
+                self.alarms.set(id, Some(now + most.saturating_sub(age)));
             }
         }
     }
 
+    /// By when a message is to be there from now on.
+    pub(super) fn left(&self, now: Instant, message: &Message) -> Option<DeliverBy> {
+        let by = message.by?;
+        Some(by.later(self.age(now, message).as_secs()))
+    }
+
     fn forget_alarm(&mut self, id: u64) {
-        if let Some(at) = self.alarmed.remove(&id) {
-            self.alarms.remove(&(at, id));
-        }
+        self.alarms.set(id, None);
         self.overdue.remove(&id);
         self.stats.overdue = self.overdue.len() as u64;
     }
 
-    fn expire_at(&mut self, id: u64, at: Option<Instant>) {
-        if let Some(was) = self.expires.remove(&id) {
-            self.expiries.remove(&(was, id));
-        }
-        if let Some(at) = at {
-            self.expires.insert(id, at);
-            self.expiries.insert((at, id));
-        }
-    }
-
-    /// By which way an address is reached.
-    pub(super) fn way_of(&self, address: &str) -> Option<Way> {
+    /// Where an address belongs.
+    pub(super) fn target_of(&self, address: &str) -> Option<Target> {
         if self.is_mailbox(address) {
-            return Some(Way::Mailbox);
+            return Some(Target::Mailbox);
         }
         let domain = domain_of(address).to_ascii_lowercase();
         let below = |zone: &String| {
@@ -279,7 +295,14 @@ impl Queue {
         };
         let mut routes = self.settings.routes.iter();
         let route = routes.position(|it| it.domains.iter().any(below));
-        route.filter(|_| !self.is_own(&domain)).map(Way::Hop)
+        route.filter(|_| !self.is_own(&domain)).map(Target::Route)
+    }
+
+    pub(super) fn target(&self, way: Way) -> Option<Target> {
+        match way {
+            Way::Mailbox => Some(Target::Mailbox),
+            Way::Hop(hop) => self.hops.route_of(hop).map(Target::Route),
+        }
     }
 
     fn is_mailbox(&self, address: &str) -> bool {
@@ -310,13 +333,18 @@ impl Queue {
             return;
         };
         let precedence = message.precedence();
-        let ways = message.recipients.iter().map(|it| self.way_of(&it.address));
-        let ways: BTreeSet<Option<Way>> = ways.collect();
-        for way in ways.iter().flatten() {
-            self.jobs.entry((*way, id)).or_default();
-            self.ready.entry((*way, precedence)).or_default().insert(id);
+        let recipients = message.recipients.iter();
+        let targets = recipients.map(|it| self.target_of(&it.address));
+        let targets: BTreeSet<Option<Target>> = targets.collect();
+        for target in targets.iter().flatten() {
+            let way = match target {
+                Target::Mailbox => Way::Mailbox,
+                Target::Route(route) => Way::Hop(self.hop_for(message, *route)),
+            };
+            self.jobs.entry((way, id)).or_default();
+            self.ready.entry((way, precedence)).or_default().insert(id);
         }
-        if ways.contains(&None) {
+        if targets.contains(&None) {
             // The node file has changed since it was taken.
             let nowhere = |_: &Recipient| {
                 let why = "550 5.4.4 no route leads there any more".to_string();
@@ -348,7 +376,8 @@ impl Queue {
     pub(super) fn recipients(&self, way: Way, id: u64) -> Vec<Recipient> {
         let message = self.messages.get(&id);
         let all = message.map_or(&[][..], |it| &it.recipients).iter();
-        all.filter(|it| self.way_of(&it.address) == Some(way))
+        let target = self.target(way);
+        all.filter(|it| self.target_of(&it.address) == target)
             .cloned()
             .collect()
     }
@@ -357,15 +386,19 @@ impl Queue {
     pub(super) fn begin(&mut self, way: Way, id: u64) {
         self.set_ready(way, id, false);
         if let Some(job) = self.jobs.get_mut(&(way, id)) {
-            job.busy = true;
+            (job.busy, job.noted) = (true, false);
         }
         if let Some(message) = self.messages.get_mut(&id) {
             message.begun = true;
         }
     }
 
-    /// It isn't any more, and can go again.
-    pub(super) fn give_back(&mut self, way: Way, id: u64, why: Option<String>) {
+    /// It isn't any more, and can go again. Its next hop may have it all the same if the flag is
+    /// set.
+    pub(super) fn give_back(&mut self, way: Way, id: u64, why: Option<String>, may_be_there: bool) {
+        if !may_be_there {
+            self.set_at(way, id, None);
+        }
         let held = self.messages.get(&id).is_some_and(|it| it.held);
         if let Some(job) = self.jobs.get_mut(&(way, id)) {
             job.busy = false;
@@ -374,11 +407,12 @@ impl Queue {
                 self.jobs.remove(&(way, id));
             } else {
                 self.set_ready(way, id, true);
+                self.move_on(way, id);
             }
         }
     }
 
-    fn set_ready(&mut self, way: Way, id: u64, is: bool) {
+    pub(super) fn set_ready(&mut self, way: Way, id: u64, is: bool) {
         let Some(message) = self.messages.get(&id) else {
             return;
         };
@@ -417,6 +451,20 @@ impl Queue {
         now: Instant,
         id: u64,
         way: Option<Way>,
+        of: impl FnMut(&Recipient) -> Outcome,
+        asks: &mut Asks,
+    ) {
+        let target = way.and_then(|way| self.target(way));
+        self.decide_of(now, id, target, way, of, asks);
+    }
+
+    /// The same for those who belong somewhere, whatever their way.
+    fn decide_of(
+        &mut self,
+        now: Instant,
+        id: u64,
+        target: Option<Target>,
+        way: Option<Way>,
         mut of: impl FnMut(&Recipient) -> Outcome,
         asks: &mut Asks,
     ) {
@@ -425,7 +473,7 @@ impl Queue {
         };
         let (mut stay, mut told, mut later) = (Vec::new(), BTreeMap::new(), None);
         for recipient in core::mem::take(&mut message.recipients) {
-            if self.way_of(&recipient.address) != way {
+            if self.target_of(&recipient.address) != target {
                 stay.push(recipient);
                 continue;
             }
@@ -442,7 +490,7 @@ impl Queue {
             };
             match of(&recipient) {
                 Outcome::Done(action) => {
-                    let here = way == Some(Way::Mailbox);
+                    let here = target == Some(Target::Mailbox);
                     self.stats.delivered += u64::from(here);
                     self.stats.relayed += u64::from(!here);
                     if let Some(action) = action.filter(|it| it.is_wanted(&recipient)) {
@@ -510,6 +558,9 @@ impl Queue {
         job.said = said;
         job.later = Some(now + wait);
         self.later.insert((now + wait, way, id));
+        // It has said so: it hasn't got it.
+        self.set_at(way, id, None);
+        self.move_on(way, id);
     }
 
     /// Reports about a message. A report about none of ours is made of none.
@@ -522,7 +573,7 @@ impl Queue {
         change: &mut Change,
         asks: &mut Asks,
     ) {
-        if about.sender.is_empty() || self.way_of(&about.sender).is_none() {
+        if about.sender.is_empty() || self.target_of(&about.sender).is_none() {
             self.stats.untold += told.len() as u64;
             return;
         }
@@ -541,8 +592,8 @@ impl Queue {
         let mut batch = change.texts.clone();
         for id in &change.ids {
             let there = self.messages.get(id).filter(|it| !it.recipients.is_empty());
-            match there {
-                Some(message) => batch.push(StoreOp::Put(key(ENVELOPES, *id), message.encode())),
+            match there.and_then(|_| self.envelope(*id)) {
+                Some(envelope) => batch.push(envelope),
                 None => {
                     let keys = [key(ENVELOPES, *id), text_key(*id)];
                     batch.extend(keys.map(StoreOp::Delete));
@@ -563,6 +614,12 @@ impl Queue {
         }
     }
 
+    /// A message's envelope, to be stored.
+    pub(super) fn envelope(&self, id: u64) -> Option<StoreOp> {
+        let message = self.messages.get(&id)?;
+        Some(StoreOp::Put(key(ENVELOPES, id), message.encode()))
+    }
+
     fn forget_if_done(&mut self, id: u64) {
         let done = self
             .messages
@@ -574,7 +631,8 @@ impl Queue {
         if let Some(message) = self.messages.remove(&id) {
             self.stats.waiting[message.precedence().index()] -= 1;
         }
-        self.expire_at(id, None);
+        self.expiries.set(id, None);
+        self.lates.set(id, None);
         self.forget_alarm(id);
         for way in self.ways(id) {
             self.jobs.remove(&(way, id));
@@ -620,13 +678,14 @@ impl Queue {
             self.later.pop_first();
             self.be_ready(way, id);
         }
-        while let Some((_, id)) = self.alarms.first().copied().filter(|it| it.0 <= now) {
-            self.alarms.pop_first();
+        while let Some(id) = self.alarms.due(now) {
             self.overdue.insert(id);
             self.stats.overdue = self.overdue.len() as u64;
         }
-        while let Some((_, id)) = self.expiries.first().copied().filter(|it| it.0 <= now) {
-            self.expire_at(id, None);
+        while let Some(id) = self.lates.due(now) {
+            self.be_late(now, id, asks);
+        }
+        while let Some(id) = self.expiries.due(now) {
             self.expire(now, id, asks);
         }
     }
@@ -645,13 +704,66 @@ impl Queue {
         due.into_iter().for_each(|id| self.be_ready(way, id));
     }
 
+    /// The time by which a message was to be there has come. One that is being sent has told its
+    /// next hop of that.
+    fn be_late(&mut self, now: Instant, id: u64, asks: &mut Asks) {
+        let Some(message) = self.messages.get_mut(&id) else {
+            return;
+        };
+        if message.by.is_some_and(|it| it.returns) {
+            if self.is_busy(id) {
+                return self.lates.set(id, Some(now + Duration::from_secs(1)));
+            }
+            return self.return_all(now, id, "550 5.4.7 it would be there too late", asks);
+        }
+        message.late = true;
+        let about = message.clone();
+        let mut change = Change {
+            ids: alloc::vec![id],
+            ..Change::default()
+        };
+        let recipients = about.recipients.iter();
+        let wanted = recipients.filter(|it| Action::Delayed.is_wanted(it));
+        let told = wanted.map(|recipient| Told {
+            recipient: recipient.clone(),
+            status: "4.4.7".into(),
+            text: "450 4.4.7 it is late, and goes on".into(),
+        });
+        let told: Vec<Told> = told.collect();
+        if !told.is_empty() {
+            self.tell(now, Action::Delayed, &about, &told, &mut change, asks);
+        }
+        self.store(change, asks);
+    }
+
+    /// Has a message return for all who haven't got it.
+    fn return_all(&mut self, now: Instant, id: u64, why: &str, asks: &mut Asks) {
+        let never = |_: &Recipient| Outcome::Never("5.4.7".into(), why.into());
+        let Some(message) = self.messages.get(&id) else {
+            return;
+        };
+        let targets = message
+            .recipients
+            .iter()
+            .map(|it| self.target_of(&it.address));
+        let targets: BTreeSet<Option<Target>> = targets.collect();
+        for way in self.ways(id) {
+            self.set_ready(way, id, false);
+            self.jobs.remove(&(way, id));
+        }
+        for target in targets {
+            self.decide_of(now, id, target, None, never, asks);
+        }
+        self.later.retain(|(_, _, of)| *of != id);
+    }
+
     /// A message has waited too long, unless it is being sent or somebody holds it.
     fn expire(&mut self, now: Instant, id: u64, asks: &mut Asks) {
         let Some(message) = self.messages.get(&id) else {
             return;
         };
         if message.held || self.is_busy(id) {
-            return self.expire_at(id, Some(now + Duration::from_secs(60)));
+            return self.expiries.set(id, Some(now + Duration::from_secs(60)));
         }
         let ways: Vec<Way> = self.ways(id);
         for way in ways {
@@ -669,8 +781,8 @@ impl Queue {
     }
 
     /// The ways by which a message is still to go.
-    fn ways(&self, id: u64) -> Vec<Way> {
-        let hops = (0..self.settings.routes.len()).map(Way::Hop);
+    pub(super) fn ways(&self, id: u64) -> Vec<Way> {
+        let hops = (0..self.hops.len()).map(Way::Hop);
         let all = core::iter::once(Way::Mailbox).chain(hops);
         all.filter(|way| self.jobs.contains_key(&(*way, id)))
             .collect()
@@ -688,6 +800,8 @@ impl Queue {
             MailOrder::Minimize(least) => return self.minimize(least, asks),
             MailOrder::Hold(id) => (id, true),
             MailOrder::Release(id) => (id, false),
+            MailOrder::Reroute(id, to) => return self.reroute(id, to, asks),
+            MailOrder::Divert(from, to) => return self.divert(from, to, asks),
         };
         let Some(message) = self.messages.get_mut(&id).filter(|it| it.held != hold) else {
             return;
@@ -712,99 +826,10 @@ impl Queue {
 
     pub(super) fn wake(&self) -> Option<Instant> {
         let later = self.later.first().map(|it| it.0);
-        let expiry = self.expiries.first().map(|it| it.0);
-        let alarm = self.alarms.first().map(|it| it.0);
-        let all = later.into_iter().chain(expiry).chain(alarm);
+        let all = later.into_iter();
+        let all = all.chain(self.expiries.next()).chain(self.lates.next());
+        let all = all.chain(self.alarms.next());
         all.chain(self.next_hours()).min()
-    }
-
-    /// For an operator's eyes: the most urgent first, held ones last.
-    pub(super) fn entries(&self, now: Instant, lanes: &Lanes) -> Vec<MailEntry> {
-        let mut rows: Vec<(u64, &Message, Option<Way>)> = Vec::new();
-        for (id, message) in &self.messages {
-            let ways = self.ways(*id);
-            if ways.is_empty() {
-                rows.push((*id, message, None));
-            }
-            rows.extend(ways.into_iter().map(|way| (*id, message, Some(way))));
-        }
-        rows.sort_by_key(|(id, message, way)| {
-            (
-                way.is_none(),
-                *way,
-                core::cmp::Reverse(message.precedence()),
-                *id,
-            )
-        });
-        let mut ahead = BTreeMap::new();
-        let entry = |(id, message, way): (u64, &Message, Option<Way>)| {
-            let octets = ahead.entry(way).or_insert(0);
-            *octets += message.octets;
-            self.entry(now, id, message, way, (*octets, lanes))
-        };
-        rows.into_iter().map(entry).collect()
-    }
-
-    fn entry(
-        &self,
-        now: Instant,
-        id: u64,
-        message: &Message,
-        way: Option<Way>,
-        (ahead_octets, lanes): (u64, &Lanes),
-    ) -> MailEntry {
-        let job = way.and_then(|way| self.jobs.get(&(way, id)));
-        let state = match (way, job) {
-            (Some(way), Some(job)) => self.state(way, message.precedence(), job, lanes),
-            _ => MailState::Held,
-        };
-        let link = match way {
-            Some(Way::Hop(hop)) => lanes.link(hop),
-            _ => None,
-        };
-        let time = |bit_s: u64| {
-            let ns = u128::from(ahead_octets) * 8_000_000_000 / u128::from(bit_s.max(1));
-            Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
-        };
-        let to = message
-            .recipients
-            .iter()
-            .filter(|it| way.is_none() || self.way_of(&it.address) == way);
-        let to: Vec<&str> = to.map(|it| it.address.as_str()).collect();
-        MailEntry {
-            id,
-            precedence: message.precedence().name(),
-            octets: message.octets,
-            age: self.age(now, message),
-            sender: message.sender.clone(),
-            recipients: to.join(" "),
-            hop: match way {
-                Some(Way::Hop(hop)) => {
-                    let route = self.settings.routes.get(hop);
-                    route.map_or_else(String::new, |it| it.to.to_string())
-                }
-                Some(Way::Mailbox) => "mailbox".into(),
-                None => "-".into(),
-            },
-            state,
-            tries: job.map_or(0, |it| it.tries),
-            said: job.map_or_else(String::new, |it| it.said.clone()),
-            ahead_octets,
-            estimate: link.map(|link| time(link.bit_s)),
-            trace: message.trace.clone(),
-        }
-    }
-
-    fn state(&self, way: Way, own: Precedence, job: &Job, lanes: &Lanes) -> MailState {
-        match way {
-            _ if job.later.is_some() => MailState::Later,
-            Way::Mailbox => MailState::Delivering,
-            Way::Hop(_) if job.busy => MailState::Sending,
-            Way::Hop(hop) => {
-                let closed = self.closed(own);
-                closed.unwrap_or_else(|| lanes.state(hop, own, self))
-            }
-        }
     }
 
     pub(super) fn check(&self) {

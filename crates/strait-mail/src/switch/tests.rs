@@ -1,6 +1,6 @@
 //! Two switches beside each other, whose streams cross at once and whose storage outlives them.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
@@ -12,7 +12,9 @@ use strait_core::work::{Work, WorkError};
 
 use super::*;
 
+mod deadlines;
 mod faults;
+mod hops;
 mod orders;
 mod packed;
 
@@ -38,6 +40,14 @@ fn lanes() -> [LaneSettings; 6] {
 
 fn own_ip(at: usize) -> IpAddr {
     [10, 9, 0, at as u8 + 1].into()
+}
+
+fn hop(to: IpAddr) -> HopSettings {
+    HopSettings {
+        to,
+        port: None,
+        tls: None,
+    }
 }
 
 /// Switch 0 or 1, of `a.example` or `b.example`, with the other as its next hop.
@@ -72,12 +82,12 @@ fn settings(at: usize) -> Settings {
         maildir: "/mail".into(),
         routes: vec![RouteSettings {
             domains: vec![names[1 - at].into()],
-            to: own_ip(1 - at),
-            port: None,
-            tls: None,
+            hops: vec![hop(own_ip(1 - at))],
+            patience: Duration::from_secs(30),
         }],
         lanes: lanes(),
         octets_max: 1_000_000,
+        by_min: 0,
         messages_max: 1000,
         users: Vec::new(),
         dictionary: b"Received: from by with ESMTP id PRIORITY".to_vec(),
@@ -96,8 +106,8 @@ struct Site {
     listeners: Vec<SocketAddr>,
     /// What clients of tests heard.
     heard: BTreeMap<u64, String>,
-    /// Who came from the other site: our number, and the number there.
-    ends: BTreeMap<(Side, u64), (Side, u64)>,
+    /// Who came from another site: our number, and the site and number there.
+    ends: BTreeMap<(Side, u64), (usize, Side, u64)>,
     delivered: Vec<(String, String, String)>,
 }
 
@@ -113,7 +123,7 @@ impl Site {
     }
 }
 
-/// Work, done as a driver does it; a password is right if it is what is kept of it.
+/// Work, done as a driver does it; a user is who says what is kept of its password.
 fn done(work: &Work) -> Result<Vec<u8>, WorkError> {
     let done = match work {
         Work::Compress { octets, behind } => zstd::bulk::Compressor::with_dictionary(3, behind)
@@ -124,7 +134,11 @@ fn done(work: &Work) -> Result<Vec<u8>, WorkError> {
             behind,
         } => zstd::bulk::Decompressor::with_dictionary(behind)
             .and_then(|mut it| it.decompress(octets, *octets_max as usize)),
-        Work::Verify { hash, password } if hash.as_bytes() == password.0 => Ok(Vec::new()),
+        Work::LogIn { said, users, .. } => {
+            let last = said.last().cloned().unwrap_or_default().0;
+            let at = users.iter().position(|(_, kept)| kept.as_bytes() == last);
+            return Ok(at.map_or(Login::Wrong, Login::Is).encode());
+        }
         _ => return Err(WorkError::Broken),
     };
     done.map_err(|_| WorkError::Broken)
@@ -134,6 +148,10 @@ struct World {
     now: Instant,
     sites: Vec<Site>,
     up: bool,
+    /// Sites to which no way leads, such that neither hear nor say anything, and such that hear.
+    away: BTreeSet<usize>,
+    silent: BTreeSet<usize>,
+    mute: BTreeSet<usize>,
     /// Storage does what it is asked when a test says so.
     slow: bool,
     next: u64,
@@ -143,6 +161,10 @@ struct World {
     deaf: bool,
     /// The profiles by which TLS began.
     secured: Vec<String>,
+    /// Kernels keep what they are given.
+    keeps: bool,
+    /// A line of replies that doesn't cross.
+    forgets: Option<&'static str>,
     /// What was packed is something else when it is unpacked.
     spoils: bool,
     /// Octets that crossed, by the lane's port, in order.
@@ -152,31 +174,41 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let site = |at| Site {
-            switch: Switch::new(OWNER, settings(at), 1, &[]),
+        Self::of(vec![settings(0), settings(1)])
+    }
+
+    /// Sites with these settings, at the addresses of their numbers.
+    fn of(all: Vec<Settings>) -> Self {
+        let site = |settings: Settings| Site {
+            listeners: settings.listeners.iter().map(|it| it.address).collect(),
+            switch: Switch::new(OWNER, settings, 1, &[]),
             store: BTreeMap::new(),
             full: false,
             busy: 0,
             asked: VecDeque::new(),
-            listeners: settings(at).listeners.iter().map(|it| it.address).collect(),
             heard: BTreeMap::new(),
             ends: BTreeMap::new(),
             delivered: Vec::new(),
         };
         let mut world = Self {
             now: Instant::from_secs(1),
-            sites: vec![site(0), site(1)],
+            sites: all.into_iter().map(site).collect(),
             up: true,
+            away: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            mute: BTreeSet::new(),
             slow: false,
             left: usize::MAX,
             deaf: false,
             spoils: false,
+            keeps: false,
+            forgets: None,
             secured: Vec::new(),
             next: 0,
             crossed: Vec::new(),
             ports: BTreeMap::new(),
         };
-        for at in 0..2 {
+        for at in 0..world.sites.len() {
             let wall = WallTime(1_795_737_600_000_000_000);
             world.sites[at].switch.set_calendar(world.now, wall);
         }
@@ -200,10 +232,15 @@ impl World {
     fn run(&mut self) {
         loop {
             let mut effects = VecDeque::new();
-            for at in 0..2 {
+            for at in 0..self.sites.len() {
                 let site = &mut self.sites[at];
-                let link = self.up.then_some(LINK);
-                site.switch.set_links(self.now, core::iter::once(link));
+                let hops: Vec<IpAddr> = site.switch.hops().collect();
+                let links = hops.iter().map(|hop| {
+                    let mut away = self.away.iter();
+                    let there = self.up && away.all(|it| own_ip(*it) != *hop);
+                    there.then_some(LINK)
+                });
+                site.switch.set_links(self.now, links);
                 site.switch.settle(self.now);
                 site.switch.check();
                 while let Some(effect) = site.switch.poll_effect() {
@@ -335,12 +372,17 @@ impl World {
             }
             return;
         }
-        let Some((side, n)) = self.sites[at].ends.get(&from).copied() else {
+        let Some((other, side, n)) = self.sites[at].ends.get(&from).copied() else {
             return;
         };
-        let other = 1 - at;
+        let heard = [at, other].iter().all(|it| self.is_heard(*it));
+        let crosses = self.up && heard && !self.mute.contains(&at);
         match op {
-            StreamOp::Send(mut octets) if self.up => {
+            StreamOp::Send(_) if self.keeps => {}
+            StreamOp::Send(mut octets) if crosses => {
+                if let (Some(line), Ok(text)) = (self.forgets, core::str::from_utf8(&octets)) {
+                    octets = text.replace(line, "").into_bytes();
+                }
                 octets.truncate(self.left);
                 self.left -= octets.len();
                 self.up = self.left > 0;
@@ -359,7 +401,7 @@ impl World {
             StreamOp::Reset(_) => {
                 self.sites[at].ends.remove(&from);
                 self.sites[other].ends.remove(&(side, n));
-                if !self.deaf {
+                if !self.deaf && self.is_heard(other) {
                     self.hear(other, side, n, StreamEvent::Reset(104));
                 }
             }
@@ -368,19 +410,29 @@ impl World {
     }
 
     fn connect(&mut self, at: usize, from: (Side, u64), dst: SocketAddr) {
-        let other = 1 - at;
-        let listener = self.sites[other].listeners.iter().position(|it| *it == dst);
-        let Some(listener) = listener.filter(|_| self.up) else {
+        let listens = |site: &Site| site.listeners.iter().position(|it| *it == dst);
+        let mut sites = self.sites.iter().enumerate().filter(|it| it.0 != at);
+        let found = sites.find_map(|(other, site)| Some((other, listens(site)?)));
+        let Some((other, listener)) = found.filter(|_| self.up) else {
             return self.hear(at, from.0, from.1, StreamEvent::Reset(111));
         };
+        if !self.is_heard(other) {
+            return;
+        }
         self.next += 1;
         let there = (Side::Client, self.next);
-        self.sites[at].ends.insert(from, there);
-        self.sites[other].ends.insert(there, from);
+        let (side, n) = there;
+        self.sites[at].ends.insert(from, (other, side, n));
+        self.sites[other].ends.insert(there, (at, from.0, from.1));
         self.ports.insert((at, from.1), dst.port());
         let src = SocketAddr::new(own_ip(at), 40_000);
         self.open(other, there, Some(listener), (src, dst));
         self.open(at, from, None, (src, dst));
+    }
+
+    /// Whether what a site says is heard, and what is said to it.
+    fn is_heard(&self, at: usize) -> bool {
+        !self.silent.contains(&at) && !self.away.contains(&at)
     }
 
     fn open(
@@ -429,25 +481,31 @@ impl World {
 
     /// Kills a site and starts it anew from what is stored.
     fn restart(&mut self, at: usize) {
-        let there: Vec<(Side, u64)> = self.sites[at].ends.values().copied().collect();
+        self.restart_as(at, settings(at));
+    }
+
+    fn restart_as(&mut self, at: usize, settings: Settings) {
+        let there: Vec<_> = self.sites[at].ends.values().copied().collect();
         self.sites[at].ends.clear();
-        for (side, n) in there {
-            self.sites[1 - at].ends.remove(&(side, n));
-            self.hear(1 - at, side, n, StreamEvent::Reset(104));
+        for (other, side, n) in there {
+            self.sites[other].ends.remove(&(side, n));
+            if self.is_heard(other) {
+                self.hear(other, side, n, StreamEvent::Reset(104));
+            }
         }
         let stored = self.sites[at].store.iter();
         let stored: Vec<_> = stored
             .map(|(key, it)| (key.clone(), it.len() as u64))
             .collect();
         self.next += 1;
-        self.sites[at].switch = Switch::new(OWNER, settings(at), 1 + self.next, &stored);
+        self.sites[at].switch = Switch::new(OWNER, settings, 1 + self.next, &stored);
         self.run();
     }
 
     /// Files in the mailboxes of a site: one that is written again is the same.
     fn files(&self, at: usize) -> usize {
         let delivered = self.sites[at].delivered.iter();
-        let names: alloc::collections::BTreeSet<_> = delivered.map(|it| (&it.0, &it.1)).collect();
+        let names: BTreeSet<_> = delivered.map(|it| (&it.0, &it.1)).collect();
         names.len()
     }
 
@@ -532,7 +590,7 @@ fn a_link_that_is_down_holds_and_what_waits_goes_by_precedence() {
         );
         assert!(heard.contains("250 2.6.0"), "{heard}");
     }
-    let rows = world.sites[0].switch.entries(world.now);
+    let rows = world.sites[0].switch.view(world.now).messages;
     let states: Vec<&str> = rows.iter().map(|it| it.state.name()).collect();
     assert_eq!(states, ["link down"; 6]);
     assert_eq!(
@@ -645,7 +703,10 @@ fn messages_are_held_until_they_are_let_go_over_a_restart_too() {
     world.restart(0);
     world.up = true;
     world.pass(Duration::from_secs(60));
-    assert_eq!(world.sites[0].switch.entries(now)[0].state.name(), "held");
+    assert_eq!(
+        world.sites[0].switch.view(now).messages[0].state.name(),
+        "held"
+    );
     assert!(world.sites[1].delivered.is_empty());
     let now = world.now;
     world.sites[0].switch.obey(now, MailOrder::Release(1));
@@ -725,7 +786,7 @@ fn each_message_that_was_answered_for_arrives_over_any_restart() {
             .delivered
             .iter()
             .map(|it| it.2.lines().last().unwrap());
-        let texts: alloc::collections::BTreeSet<String> = texts.map(ToString::to_string).collect();
+        let texts: BTreeSet<String> = texts.map(ToString::to_string).collect();
         assert_eq!((texts.len() as u64, answered), (4, 4), "kill {kill}");
         assert_eq!(world.files(1), 4, "kill {kill}: a message came twice");
         assert!(world.is_empty());

@@ -12,7 +12,8 @@ use strait_core::units::{Octets, Time};
 use strait_link::payload::Dictionary;
 use strait_mail::command::{domain_of, is_address, is_domain};
 use strait_mail::{
-    Hours, LaneSettings, ListenSettings, Precedence, RouteSettings, Settings, Tls, UserSettings,
+    HopSettings, Hours, LaneSettings, ListenSettings, Precedence, RouteSettings, Settings, Tls,
+    UserSettings,
 };
 use strait_qos::Dscp;
 
@@ -65,6 +66,9 @@ pub struct MailConfig {
     /// The longest message.
     #[serde(default = "MailConfig::default_octets_max")]
     pub octets_max: Octets,
+    /// The least time in which a message may be wanted to be there or return (DELIVERBY).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deliver_by_min: Option<Time>,
     /// Messages at a time.
     #[serde(default = "MailConfig::default_messages_max")]
     pub messages_max: usize,
@@ -104,6 +108,29 @@ pub struct MailRouteConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<String>,
     /// The name in the next hop's certificate; its address if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Who has its mail while that one is down or silent: the first that is there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub next: Vec<MailHopConfig>,
+    /// How long one may be down or silent before the next is tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Time>,
+}
+
+/// Another next hop of a route.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct MailHopConfig {
+    /// Its address.
+    pub to: IpAddr,
+    /// Its only port, where it is no switch with lanes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// A table `[tls.NAME]` with whom to trust: nothing goes there without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
+    /// The name in its certificate; its address if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
@@ -175,6 +202,7 @@ impl MailConfig {
     /// Sockets, prefixes, mailboxes, routes and domains, at most of each.
     pub const EACH_MAX: usize = 256;
     const OCTETS: core::ops::RangeInclusive<u64> = 10_000..=100_000_000;
+    const BY_MIN_MAX: Duration = Duration::from_secs(86_400);
     const MESSAGES: core::ops::RangeInclusive<usize> = 16..=100_000;
 
     const fn default_octets_max() -> Octets {
@@ -251,7 +279,8 @@ impl MailConfig {
             trusts: self.trust,
             lane: false,
         });
-        let partners = self.routes.iter().filter(|it| it.port.is_none());
+        let hops = self.routes.iter().flat_map(MailRouteConfig::hops);
+        let partners = hops.filter(|it| it.port.is_none());
         let partners = partners.map(|it| Prefix {
             address: it.to,
             length: if it.to.is_ipv4() { 32 } else { 128 },
@@ -279,6 +308,7 @@ impl MailConfig {
             routes: self.routes.iter().map(MailRouteConfig::settings).collect(),
             lanes,
             octets_max: self.octets_max.0,
+            by_min: self.deliver_by_min.map_or(0, |it| it.0.as_secs()),
             messages_max: self.messages_max,
             users: self.users.iter().map(MailUserConfig::settings).collect(),
             dictionary: Dictionary::built_in().octets().to_vec(),
@@ -321,6 +351,12 @@ impl MailConfig {
         }
         if !Self::OCTETS.contains(&self.octets_max.0) {
             return Err(invalid("[mail] octets_max", "must be 10 kB to 100 MB"));
+        }
+        if self
+            .deliver_by_min
+            .is_some_and(|it| it.0 > Self::BY_MIN_MAX)
+        {
+            return Err(invalid("[mail] deliver_by_min", "must be a day at most"));
         }
         if !Self::MESSAGES.contains(&self.messages_max) {
             return Err(invalid("[mail] messages_max", "must be 16 to 100000"));
@@ -395,10 +431,10 @@ impl MailConfig {
             }
         }
         let trusts = |name: &String| node.tls.get(name).is_some_and(|it| it.trust.is_some());
-        let mut routes = self.routes.iter();
-        if let Some(route) = routes.find(|it| it.tls.as_ref().is_some_and(|it| !trusts(it))) {
+        let mut hops = self.routes.iter().flat_map(MailRouteConfig::hops);
+        if let Some(hop) = hops.find(|it| it.tls.as_ref().is_some_and(|it| !trusts(it))) {
             let message = "must be the name of a table [tls.NAME] with `trust`";
-            return Err(invalid(format!("[[mail.route]] {} tls", route.to), message));
+            return Err(invalid(format!("[[mail.route]] {} tls", hop.to), message));
         }
         Ok(())
     }
@@ -421,6 +457,11 @@ impl MailConfig {
 }
 
 impl MailUserConfig {
+    /// Has nothing of the password any more, but reads as if.
+    pub(super) fn conceal(&mut self) {
+        self.password = "pbkdf2-sha256$1$x$x".into();
+    }
+
     fn settings(&self) -> UserSettings {
         UserSettings {
             name: self.name.clone(),
@@ -430,10 +471,9 @@ impl MailUserConfig {
     }
 }
 
-impl MailRouteConfig {
-    fn settings(&self) -> RouteSettings {
-        RouteSettings {
-            domains: self.domains.clone(),
+impl MailHopConfig {
+    fn settings(&self) -> HopSettings {
+        HopSettings {
             to: self.to,
             port: self.port,
             tls: self.tls.clone().map(|profile| {
@@ -442,14 +482,58 @@ impl MailRouteConfig {
             }),
         }
     }
+}
+
+impl MailRouteConfig {
+    /// Next hops of a route, and how long one may be away.
+    const HOPS_MAX: usize = 8;
+    const AFTER: Duration = Duration::from_secs(30);
+    const AFTER_MAX: Duration = Duration::from_secs(86_400);
+
+    /// All its next hops, in order.
+    pub fn hops(&self) -> impl Iterator<Item = MailHopConfig> + '_ {
+        let first = MailHopConfig {
+            to: self.to,
+            port: self.port,
+            tls: self.tls.clone(),
+            host: self.host.clone(),
+        };
+        core::iter::once(first).chain(self.next.iter().cloned())
+    }
+
+    fn settings(&self) -> RouteSettings {
+        RouteSettings {
+            domains: self.domains.clone(),
+            hops: self.hops().map(|hop| hop.settings()).collect(),
+            patience: self.after.map_or(Self::AFTER, |it| it.0),
+        }
+    }
 
     fn validate(&self) -> Result<(), InvalidConfig> {
         let place = || format!("[[mail.route]] {}", self.to);
-        if self.to.is_unspecified() || self.to.is_multicast() || self.port == Some(0) {
+        let mut seen = BTreeSet::new();
+        for hop in self.hops() {
+            if hop.to.is_unspecified() || hop.to.is_multicast() || hop.port == Some(0) {
+                let message = "takes a host's address, and a port from 1 on";
+                return Err(invalid(place(), message));
+            }
+            if !seen.insert(hop.to) {
+                let message = format!("`{}` is there twice: each next hop has its own", hop.to);
+                return Err(invalid(place(), message));
+            }
+        }
+        if seen.len() > Self::HOPS_MAX {
+            return Err(invalid(place(), "takes 8 next hops at most"));
+        }
+        if self.after.is_some_and(|it| it.0 > Self::AFTER_MAX) {
             return Err(invalid(
-                place(),
-                "takes a host's address, and a port from 1 on",
+                format!("{} after", place()),
+                "must be a day at most",
             ));
+        }
+        if self.after.is_some() && self.next.is_empty() {
+            let message = "needs a [[mail.route.next]]: when that is tried";
+            return Err(invalid(format!("{} after", place()), message));
         }
         let right = |it: &String| it == "." || is_domain(it);
         if self.domains.is_empty()
@@ -478,7 +562,8 @@ mod tests {
     fn lanes_have_a_port_and_a_code_point_each_and_admit_partners_alone() {
         let mail = "listen = [\"127.0.0.1:2525\"]\ninbound = [\"10.9.0.1\"]\n\
                     [[mail.route]]\ndomains = [\"b.example\"]\nto = \"10.9.0.2\"\n\
-                    [[mail.route]]\ndomains = [\".\"]\nto = \"10.1.0.25\"\nport = 25\n\
+                    [[mail.route]]\ndomains = [\".\"]\nto = \"10.1.0.25\"\nport = 25\nafter = \"5 s\"\n\
+                    [[mail.route.next]]\nto = \"10.9.0.6\"\n\
                     [[mail.lane]]\nprecedence = \"priority\"\ndscp = \"CS1\"\npermanent = false\n\
                     octets_max = \"50 kB\"\nexpiry = \"1 h\"\nalarm = \"10 s\"\nhours = \"22:00-04:30\"";
         let config: NodeConfig = parse("test", &text(mail)).unwrap();
@@ -505,7 +590,13 @@ mod tests {
                 .iter()
                 .any(|it| it.contains(ip.parse().unwrap()))
         };
-        assert!(admits("10.9.0.2") && !admits("10.1.0.25"));
+        assert!(admits("10.9.0.2") && admits("10.9.0.6") && !admits("10.1.0.25"));
+        let [first, second] = &settings.routes[..] else {
+            panic!("{:?}", settings.routes);
+        };
+        let times = (first.patience, second.patience);
+        assert_eq!(times, (Duration::from_secs(30), Duration::from_secs(5)));
+        assert_eq!((first.hops.len(), second.hops[1].port), (1, None));
         let submission = &settings.listeners[0];
         assert!(submission.clients[1].contains("::1".parse().unwrap()));
     }
@@ -521,6 +612,10 @@ mod tests {
     fn what_cannot_work_is_named_with_its_remedy() {
         let at = "listen = [\"127.0.0.1:2525\"]";
         let route = |rest: &str| format!("{at}\n[[mail.route]]\n{rest}");
+        let next = |rest: &str| {
+            let first = "domains = [\".\"]\nto = \"10.9.0.2\"";
+            route(&format!("{first}\n[[mail.route.next]]\n{rest}"))
+        };
         let secured =
             format!("{at}\ntls = \"x\"\n[tls.x]\ncertificate = \"c\"\nkey = \"k\"\n[mail]")
                 .replace("\n[mail]", "");
@@ -536,11 +631,32 @@ mod tests {
             ),
             (format!("{at}\noctets_max = \"9 kB\""), "[mail] octets_max"),
             (format!("{at}\nmessages_max = 3"), "[mail] messages_max"),
+            (
+                format!("{at}\ndeliver_by_min = \"48 h\""),
+                "[mail] deliver_by_min",
+            ),
             (route("domains = []\nto = \"10.9.0.2\""), "1 to 256"),
             (route("domains = [\"a..b\"]\nto = \"10.9.0.2\""), "1 to 256"),
             (
                 route("domains = [\".\"]\nto = \"0.0.0.0\""),
                 "a host's address",
+            ),
+            (
+                route("domains = [\".\"]\nto = \"10.9.0.2\"\nafter = \"1 s\""),
+                "10.9.0.2 after: needs a [[mail.route.next]]",
+            ),
+            (next("to = \"10.9.0.2\""), "`10.9.0.2` is there twice"),
+            (next("to = \"10.9.0.3\"\nport = 0"), "a port from 1 on"),
+            (
+                next("to = \"10.9.0.3\"\ntls = \"x\""),
+                "[[mail.route]] 10.9.0.3 tls",
+            ),
+            (
+                next("to = \"10.9.0.3\"").replace(
+                    "[[mail.route.next]]",
+                    "after = \"48 h\"\n[[mail.route.next]]",
+                ),
+                "a day at most",
             ),
             (
                 format!("{at}\n[[mail.lane]]\nprecedence = \"flash\"\nport = 5000"),

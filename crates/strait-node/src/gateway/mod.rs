@@ -30,7 +30,7 @@ use core::net::IpAddr;
 use strait_core::error_limit::ErrorLimit;
 use strait_core::fate::{Ledger, Memory, Origin};
 use strait_core::flow::Flow;
-use strait_core::mail::MailEntry;
+use strait_core::mail::MailView;
 use strait_core::names::NameEntry;
 use strait_core::node::{Boot, Command, FrameMeta, Owner, PortEvent, RouteChange, StoreOp, Ticket};
 use strait_core::prefix::Prefix;
@@ -707,6 +707,10 @@ impl Node for Gateway {
         self.let_rest(self.busy);
     }
 
+    fn conceal<'a>(&self, input: Input<'a>, room: &'a mut Vec<u8>) -> Input<'a> {
+        self.services.conceal(input, room)
+    }
+
     fn wants(&self, port: PortId) -> Option<Want> {
         if !self.busy.contains(port) {
             return None;
@@ -799,7 +803,7 @@ impl Node for Gateway {
         self.services.names(now)
     }
 
-    fn mail(&self, now: Instant) -> Vec<MailEntry> {
+    fn mail(&self, now: Instant) -> MailView {
         self.services.mail(now)
     }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::fate::{Fate, Ledger, Origin};
-use strait_core::mail::{MailEntry, MailOrder};
+use strait_core::mail::{MailOrder, MailView};
 use strait_core::names::NameEntry;
 use strait_core::node::{Owner, StreamEvent, WallTime};
 use strait_core::{DropCause, Duration, Effect, Input, Instant, NeighbourId, Packet, PortId};
@@ -242,6 +242,19 @@ impl Services {
         mail.for_each(|it| it.switch.obey(now, order));
     }
 
+    /// What may be kept of an input: no passwords.
+    pub(super) fn conceal<'a>(&self, input: Input<'a>, room: &'a mut Vec<u8>) -> Input<'a> {
+        let owner = match &input {
+            Input::Stream { id, .. } => id.owner,
+            Input::Worked { ticket, .. } => ticket.owner,
+            _ => return input,
+        };
+        match &self.mail {
+            Some(mail) if owner == MAIL => mail.switch.conceal(input, room),
+            _ => input,
+        }
+    }
+
     /// Something happened to something of this owner's; false if that is no service.
     pub(super) fn hear(&mut self, now: Instant, owner: Owner, input: &Input<'_>) -> bool {
         match owner {
@@ -340,10 +353,10 @@ impl Services {
         self.dns.as_ref().map_or_else(Vec::new, |it| it.names(now))
     }
 
-    /// The messages that are here.
-    pub(super) fn mail(&self, now: Instant) -> Vec<MailEntry> {
+    /// What the message switch has.
+    pub(super) fn mail(&self, now: Instant) -> MailView {
         let mail = self.mail.as_ref();
-        mail.map_or_else(Vec::new, |it| it.switch.entries(now))
+        mail.map_or_else(MailView::default, |it| it.switch.view(now))
     }
 
     pub(super) fn check(&self) {

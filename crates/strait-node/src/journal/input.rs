@@ -1,5 +1,7 @@
 //! Inputs and pulls as record bodies.
 
+use core::net::IpAddr;
+
 use strait_core::id::TxId;
 use strait_core::mail::MailOrder;
 use strait_core::node::{
@@ -150,13 +152,38 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
         Input::Wall(wall) => put.number(wall.0),
         Input::Command(Command::Stop) => put.octet(0),
         Input::Command(Command::Mail(order)) => {
-            let (kind, id) = match order {
-                MailOrder::Hold(id) => (1, id),
-                MailOrder::Release(id) => (2, id),
-                MailOrder::Minimize(least) => (3, least),
-            };
-            put.octet(kind);
-            put.number(*id);
+            put_mail_order(put, *order);
+        }
+    }
+}
+
+fn put_mail_order(put: &mut Put<'_>, order: MailOrder) {
+    let address = |put: &mut Put<'_>, to: Option<IpAddr>| {
+        put.flag(to.is_some());
+        to.into_iter().for_each(|to| put.ip(to));
+    };
+    match order {
+        MailOrder::Hold(id) => {
+            put.octet(1);
+            put.number(id);
+        }
+        MailOrder::Release(id) => {
+            put.octet(2);
+            put.number(id);
+        }
+        MailOrder::Minimize(least) => {
+            put.octet(3);
+            put.number(least);
+        }
+        MailOrder::Reroute(id, to) => {
+            put.octet(4);
+            put.number(id);
+            address(put, to);
+        }
+        MailOrder::Divert(from, to) => {
+            put.octet(5);
+            put.ip(from);
+            address(put, to);
         }
     }
 }
@@ -480,6 +507,14 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
             1 => Input::Command(Command::Mail(MailOrder::Hold(take.number()?))),
             2 => Input::Command(Command::Mail(MailOrder::Release(take.number()?))),
             3 => Input::Command(Command::Mail(MailOrder::Minimize(take.number()?))),
+            4 => {
+                let (id, to) = (take.number()?, take.optional(Take::ip)?);
+                Input::Command(Command::Mail(MailOrder::Reroute(id, to)))
+            }
+            5 => {
+                let (from, to) = (take.ip()?, take.optional(Take::ip)?);
+                Input::Command(Command::Mail(MailOrder::Divert(from, to)))
+            }
             _ => return None,
         },
         _ => return None,

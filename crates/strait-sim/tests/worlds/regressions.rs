@@ -173,6 +173,7 @@ fn names_cross_once_however_slow_the_link_is() {
 fn mail_goes_by_precedence_and_outlives_a_link_and_a_switch() {
     holds("mail/flash.toml");
     holds("mail/cut.toml");
+    holds("mail/hops.toml");
 }
 
 /// Where the far end hasn't heard of a connection's end, the next one between the same ends would

@@ -1,5 +1,6 @@
 //! What a gateway's message switch has, and what an operator wants of it.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,11 +14,12 @@ use strait_status::MailQueue;
 use super::status::{PATIENCE, only_socket};
 use crate::exit::BadInput;
 
-/// Ask a running gateway which mail it has, why that waits, and hold or release some.
+/// Ask a running gateway which mail it has, why that waits, and hold, release or reroute some.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait mail queue\n  strait mail queue /run/strait/a.sock --json\n  \
-                  strait mail trace 17\n  strait mail hold 17; strait mail release 17\n  strait mail minimize immediate"
+                  strait mail trace 17\n  strait mail hold 17; strait mail release 17\n  strait mail minimize immediate\n  \
+                  strait mail reroute 17 10.8.0.2\n  strait mail reroute 10.9.0.2 10.8.0.2\n  strait mail reroute 10.9.0.2 back"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -58,6 +60,15 @@ enum What {
         /// Its status socket.
         socket: Option<PathBuf>,
     },
+    /// Have a message, or all that a next hop would have, go by another next hop of its route.
+    Reroute {
+        /// A message's number, or a next hop's address.
+        what: Rerouted,
+        /// The next hop's address, or `back`.
+        to: Way,
+        /// Its status socket.
+        socket: Option<PathBuf>,
+    },
     /// Make of a password, read from stdin, what `[[mail.user]]` has of it.
     Password,
     /// Let a message go that was held.
@@ -67,6 +78,42 @@ enum What {
         /// Its status socket.
         socket: Option<PathBuf>,
     },
+}
+
+/// What is to go another way.
+#[derive(Clone, Copy, Debug)]
+enum Rerouted {
+    Message(u64),
+    Hop(IpAddr),
+}
+
+impl std::str::FromStr for Rerouted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let hop = |_| text.parse().map(Self::Hop);
+        let found = text.parse().map(Self::Message).or_else(hop);
+        found.map_err(|_| "is neither a message's number nor a next hop's address".into())
+    }
+}
+
+/// Where it is to go.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Back,
+    Hop(IpAddr),
+}
+
+impl std::str::FromStr for Way {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "back" {
+            return Ok(Self::Back);
+        }
+        let hop = text.parse().map(Self::Hop);
+        hop.map_err(|_| "is no next hop's address, nor `back`".into())
+    }
 }
 
 /// The least precedence that goes, by its number.
@@ -91,6 +138,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Minimize { precedence, socket } => {
             let least = *precedence as u64;
             order(MailOrder::Minimize(least), socket.as_deref())?;
+        }
+        What::Reroute { what, to, socket } => {
+            let to = match to {
+                Way::Back => None,
+                Way::Hop(to) => Some(*to),
+            };
+            let wanted = match what {
+                Rerouted::Message(id) => MailOrder::Reroute(*id, to),
+                Rerouted::Hop(from) => MailOrder::Divert(*from, to),
+            };
+            order(wanted, socket.as_deref())?;
         }
         What::Password => password()?,
         What::Release { id, socket } => order(MailOrder::Release(*id), socket.as_deref())?,
@@ -138,11 +196,14 @@ fn trace(id: u64, socket: Option<&Path>, json: bool) -> anyhow::Result<()> {
             .estimate_s
             .map_or_else(|| "unknown".into(), |it| format!("{it:.0} s"));
         crate::output::print(&format!(
-            "message {} ({}, {} octets) from <{}>\n  to {} by {}: {}, {} tries, here for {:.0} s\n  \
+            "message {} ({}, {} octets{}) from <{}>\n  to {} by {}: {}, {} tries, here for {:.0} s\n  \
              there in: {estimate}\n  last reply: {}\n  {}\n",
             row.id,
             row.precedence,
             row.octets,
+            row.by
+                .as_ref()
+                .map_or_else(String::new, |it| format!(", BY={it}")),
             row.sender,
             row.recipients,
             row.hop,

@@ -9,7 +9,7 @@ use super::*;
 
 impl World {
     /// Storage does the next thing that it was asked, or refuses it.
-    fn serve(&mut self, at: usize, refuses: bool) -> bool {
+    pub(super) fn serve(&mut self, at: usize, refuses: bool) -> bool {
         let Some(effect) = self.sites[at].asked.pop_front() else {
             return false;
         };

@@ -16,7 +16,7 @@ fn an_operator_has_only_urgent_messages_go_over_a_restart_too() {
     world.restart(0);
     world.pass(Duration::from_secs(60));
     assert_eq!((world.files(0), world.files(1)), (1, 1));
-    let entries = world.sites[0].switch.entries(world.now);
+    let entries = world.sites[0].switch.view(world.now).messages;
     assert_eq!(entries[0].state, MailState::Minimized);
     assert_eq!(world.sites[0].switch.stats().minimize, 3);
     let now = world.now;
@@ -35,7 +35,7 @@ fn a_precedence_has_its_hours() {
     world.submit(1, " MT-PRIORITY=-2", "ops@b.example", "\r\nlater");
     let start = world.now;
     world.pass(Duration::from_secs(3500));
-    let entries = world.sites[0].switch.entries(world.now);
+    let entries = world.sites[0].switch.view(world.now).messages;
     assert_eq!(entries[0].state, MailState::Closed);
     world.pass(Duration::from_secs(200));
     assert_eq!(world.files(1), 1, "{:?}", world.now.since(start));
@@ -89,7 +89,7 @@ fn users_log_in_and_have_their_precedence() {
     let mut settings = settings(0);
     settings.users = vec![UserSettings {
         name: "ops".into(),
-        hash: "secret".into(),
+        hash: "AG9wcwBzZWNyZXQ=".into(),
         most: Precedence::Immediate,
     }];
     let tls = Tls {
@@ -97,7 +97,7 @@ fn users_log_in_and_have_their_precedence() {
         at_once: true,
     };
     (settings.listeners[0].tls, settings.listeners[0].users) = (Some(tls), true);
-    settings.routes[0].tls = Some(("outside".into(), "b.example".into()));
+    settings.routes[0].hops[0].tls = Some(("outside".into(), "b.example".into()));
     for other in &mut world.sites[1].switch.queue.settings.listeners {
         let profile = "mail".into();
         other.tls = Some(Tls {
@@ -120,19 +120,12 @@ fn users_log_in_and_have_their_precedence() {
         wrong.ends_with("535 5.7.8 wrong name or password\r\n"),
         "{wrong}"
     );
-    let nobody = world.say(
-        0,
-        1,
-        "127.0.0.1",
-        "AUTH PLAIN AHgAc2VjcmV0\r\nMAIL FROM:<>\r\n",
-    );
+    let nobody = world.say(0, 1, "127.0.0.1", "AUTH PLAIN AHgAc2VjcmV0\r\n");
+    assert!(nobody.ends_with("535 5.7.8 wrong name or password\r\n"));
+    let nobody = world.say(0, 1, "127.0.0.1", "MAIL FROM:<>\r\n");
     assert!(nobody.ends_with("530 5.7.0 log in first\r\n"), "{nobody}");
-    let right = world.say(
-        0,
-        1,
-        "127.0.0.1",
-        &format!("AUTH PLAIN AG9wcwBzZWNyZXQ=\r\n{mail}\r\nx\r\n.\r\n"),
-    );
+    world.say(0, 1, "127.0.0.1", "AUTH PLAIN AG9wcwBzZWNyZXQ=\r\n");
+    let right = world.say(0, 1, "127.0.0.1", &format!("{mail}\r\nx\r\n.\r\n"));
     assert!(
         right.contains("235 2.7.0") && right.contains("250 2.3.6 2 is the new"),
         "{right}"

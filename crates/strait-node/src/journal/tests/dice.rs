@@ -242,11 +242,19 @@ impl Dice<'_> {
                 },
             },
             9 => Input::Wall(WallTime(self.word())),
-            _ => Input::Command(match self.below(3) {
+            _ => Input::Command(match self.below(6) {
                 0 => Command::Stop,
                 1 => Command::Mail(MailOrder::Hold(self.word())),
                 2 => Command::Mail(MailOrder::Release(self.word())),
-                _ => Command::Mail(MailOrder::Minimize(self.word())),
+                3 => Command::Mail(MailOrder::Minimize(self.word())),
+                4 => {
+                    let (id, to) = (self.word(), self.flag().then(|| self.ip()));
+                    Command::Mail(MailOrder::Reroute(id, to))
+                }
+                _ => {
+                    let (from, to) = (self.ip(), self.flag().then(|| self.ip()));
+                    Command::Mail(MailOrder::Divert(from, to))
+                }
             }),
         }
     }
