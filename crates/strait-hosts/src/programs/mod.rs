@@ -27,6 +27,7 @@ use strait_mail::message::Recipient;
 use strait_traffic::measure::Campaign;
 use strait_traffic::mgen::Protocol;
 use strait_traffic::pair::PairCampaign;
+use strait_traffic::via::Via;
 use strait_traffic::{
     Content, DNS_LIFE_S, DNS_PORT, FlowLog, LookUps, MgenTraffic, Ports, Side, Site, TcpOptions,
     Traffic, TrafficConfig, association, host_name, mail_text, object_octets, source_ports,
@@ -154,8 +155,9 @@ pub fn install(
             octets,
             connections,
             site,
+            via,
             options,
-        } => job.page((objects, octets), connections, site, &options),
+        } => job.page((objects, octets), connections, (site, via), &options),
         Traffic::Mgen(traffic) => job.mgen(&traffic),
         Traffic::Chatter { period } => job.chatter(Speaker::Computer, period),
         Traffic::Hello { period } => job.chatter(Speaker::Router, period),
@@ -639,9 +641,12 @@ impl Job<'_> {
         mut self,
         (objects, octets): (u32, u64),
         connections: u32,
-        site: Site,
+        (site, via): (Site, Option<Via>),
         options: &TcpOptions,
     ) -> Result<(), InstallError> {
+        let named = self.config.resolver.is_some();
+        // Who asks somebody else for a connection gives him the name.
+        let looks_up = named && via.is_none();
         let task = Task {
             start: self.span.start,
             sizes: object_octets(objects, octets),
@@ -651,12 +656,13 @@ impl Job<'_> {
             content: self.content(),
             from: self.ends.0,
             to_port: self.ends.1.port(),
+            via: via.map(|via| (via, named)),
         };
-        let looks_up = self.config.resolver.is_some();
         let known = (!looks_up).then(|| self.ends.1.ip());
         let places = (0..site.hosts as usize).map(|host| {
             let name = site.name(host, self.ports);
-            Place::new(name.clone(), known, self.look_up(name, None))
+            let look_up = self.look_up(name.clone(), None).filter(|_| looks_up);
+            Place::new(name, known, look_up)
         });
         let client = PageClient::new(self.log(Side::From), task, places.collect());
         let server = PageServer::new(self.log(Side::To), self.content(), site.tls);
@@ -669,7 +675,7 @@ impl Job<'_> {
         if !bound {
             return Err(self.taken(self.from, port));
         }
-        if looks_up {
+        if named {
             self.answer_names();
         }
         self.listen(options, server)
