@@ -41,6 +41,33 @@ fn who_knows_our_token_says_who_is_behind_him_and_nobody_else_does() {
 }
 
 #[test]
+fn a_lost_hello_leaves_nobody_unknown() {
+    let mut sides = [1, 2].map(|own| Session::new(own, SETTINGS));
+    let mut now = Instant::ZERO;
+    sides[0].greet(now);
+    // The first asks, the second answers, and what the first says to that is lost.
+    for (n, from) in [0, 1, 0].into_iter().enumerate() {
+        let said = sides[from].poll(now, 0, 1200).unwrap();
+        if n < 2 {
+            sides[1 - from].hear(now, 0, &said).unwrap();
+        }
+        now += Duration::from_secs(1);
+    }
+    assert!(sides[0].is_there() && !sides[1].is_there());
+    // Neither has anything else to say.
+    let until = now + SETTINGS.waits.patience * 8;
+    while now < until {
+        for from in 0..2 {
+            if let Some(said) = sides[from].poll(now, 0, 1200) {
+                sides[1 - from].hear(now, 0, &said).unwrap();
+            }
+        }
+        now += Duration::from_millis(100);
+    }
+    assert!(sides.iter().all(Session::is_there));
+}
+
+#[test]
 fn what_is_announced_goes_with_every_hello() {
     let mut side = Session::new(OWN, SETTINGS);
     side.announce(&networks(40));

@@ -105,11 +105,11 @@ class Connection:
 
     def ask_way(self):
         """Goes on until whoever is asked for the connection has granted it."""
-        while self.step or (self.step := next(self.way, None)):
-            said, right, whole = self.step
+        while step := self.step or next(self.way, None):
+            said, right, whole = step
             if said:
                 self.wire.send(said)
-                self.step = (b"", right, whole)
+            self.step = (b"", right, whole)
             while not whole(self.told):
                 octets = self.wire.recv(256)
                 self.told += octets
