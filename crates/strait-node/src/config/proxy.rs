@@ -34,7 +34,7 @@ pub struct ProxyConfig {
     /// it takes if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_after: Option<Time>,
-    /// The same by class of a client's first packet; what isn't said of one is as above.
+    /// The same by class of a client's packets with octets; what isn't said of one is as above.
     #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ProxyClass>,
     /// How long on an open connection nothing may move, either way; for ever if absent.
@@ -168,7 +168,7 @@ impl ProxyConfig {
         self.memory.0 / 2 / self.partners.len().max(1) as u64
     }
 
-    /// When a client is connected whose first packet has a class.
+    /// When a client is connected whose packets have a class.
     pub fn connects(&self, class: &str) -> Connects {
         let own = self.classes.iter().find(|it| it.class == class);
         let connect = own.and_then(|it| it.connect).unwrap_or(self.connect);

@@ -9,7 +9,7 @@ use strait_core::{ClassId, Duration, Effect, Input, Instant, Packet, PortId};
 use strait_dns::Meant;
 use strait_proxy::Open;
 use strait_qos::Policy;
-use strait_wire::ip::{PacketInfo, TcpFlags, build_udp, protocol, udp_payload};
+use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
 
 use super::own_address_at;
 use super::services::Around;
@@ -22,8 +22,8 @@ use crate::route::Hop;
 
 /// The port of HTTPS, of TCP as of UDP.
 const HTTPS: u16 = 443;
-/// Octets of a packet that asks for a connection, as Linux has it.
-const SYN_OCTETS: u32 = 60;
+/// Octets of a packet that is full.
+const FULL_OCTETS: u32 = 1280;
 
 /// What a link is to a session, whatever its rate.
 #[derive(Clone, Copy, Debug)]
@@ -75,17 +75,17 @@ impl Carriage {
 #[derive(Debug)]
 struct Manners {
     config: ProxyConfig,
-    /// By class of their first packets.
+    /// By class of what they say: what asks for a connection often has another one.
     by_class: bool,
 }
 
 impl Manners {
-    /// When a client is that asks by a packet with these ends and code point.
+    /// When a client is whose packets have these ends and code point.
     fn of(&self, policy: &Policy, (src, dst): (SocketAddr, SocketAddr), dscp: u8) -> Connects {
         if !self.by_class {
             return self.config.connects("");
         }
-        let first = PacketInfo {
+        let full = PacketInfo {
             src: src.ip(),
             dst: dst.ip(),
             protocol: protocol::TCP,
@@ -95,12 +95,12 @@ impl Manners {
             flow_label: 0,
             ports: Some((src.port(), dst.port())),
             spi: None,
-            tcp_bare: Some(TcpFlags::SYN),
-            octets: SYN_OCTETS,
+            tcp_bare: None,
+            octets: FULL_OCTETS,
             dont_fragment: true,
             later_fragment: false,
         };
-        let class = policy.classify(&first).class;
+        let class = policy.classify(&full).class;
         let class = policy.classes().get(class.index());
         self.config.connects(class.map_or("", |it| &it.name))
     }

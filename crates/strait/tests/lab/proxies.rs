@@ -12,6 +12,8 @@ fn pages_ask_for_their_connections_live_as_in_virtual_time() {
         "explicit-socks-time",
         "explicit-connect-time",
         "explicit-brought-time",
+        "class-honest-connect",
+        "class-early-connect",
         "lab-wrong-octets",
         "lab-nothing-left",
     ]);
