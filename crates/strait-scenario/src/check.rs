@@ -562,16 +562,18 @@ fn services(source: &Source<'_>, loaded: &Loaded) -> Checked {
 /// Who is asked for connections listens there, in some variant.
 fn vias(source: &Source<'_>, loaded: &Loaded) -> Checked {
     for (index, traffic) in loaded.scenario.traffic.iter().enumerate() {
-        let Traffic::Page { via: Some(via), .. } = traffic.what else {
-            continue;
+        let via = match traffic.what {
+            Traffic::Page { site, .. } => site.via,
+            _ => None,
         };
+        let Some(via) = via else { continue };
         let proxies = loaded
             .nodes
             .iter()
             .filter_map(|it| it.config.proxy.as_ref());
         if !proxies.into_iter().any(|it| it.explicit.contains(&via.at)) {
             let message = format!("no node has {} among `explicit` of its [proxy]", via.at);
-            return Err(source.error(&format!("traffic.{index}.via"), &message));
+            return Err(source.error(&format!("traffic.{index}.site.via"), &message));
         }
     }
     Ok(())

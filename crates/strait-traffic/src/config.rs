@@ -17,7 +17,6 @@ use crate::content::Content;
 use crate::measure::{Campaign, Direction};
 use crate::mgen::{Cloned, Script};
 use crate::pair::PairCampaign;
-use crate::via::Via;
 
 mod keys;
 mod pair;
@@ -333,8 +332,6 @@ pub enum Traffic {
         connections: u32,
         /// Its hosts, and what is between them.
         site: Site,
-        /// By whom connections are asked for.
-        via: Option<Via>,
         /// How both ends are made.
         options: TcpOptions,
     },
@@ -469,13 +466,12 @@ mod tests {
             octets,
             connections,
             site,
-            via,
             options,
         } = config.what
         else {
             panic!("no page");
         };
-        assert_eq!((site, via), (Site::default(), None));
+        assert_eq!(site, Site::default());
         assert_eq!((objects, octets, connections), (20, 60_000, 6));
         assert_eq!(
             (options.profile.as_str(), options.nagle),

@@ -2,7 +2,8 @@
 //! (RFC 9110 section 9.3.6).
 
 use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 /// How it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +15,8 @@ pub enum Speech {
 }
 
 /// Who is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Via {
     /// How.
     pub speech: Speech,
@@ -23,9 +25,6 @@ pub struct Via {
 }
 
 impl Via {
-    /// What `via` may be.
-    pub const FORMS: &str = "`socks5://ADDRESS:PORT`, `http://ADDRESS:PORT` or `none`";
-
     /// The scheme of its address.
     pub const fn scheme(&self) -> &'static str {
         match self.speech {
@@ -35,18 +34,27 @@ impl Via {
     }
 }
 
-impl FromStr for Via {
-    type Err = ();
+impl From<Via> for String {
+    fn from(via: Via) -> Self {
+        format!("{}://{}", via.scheme(), via.at)
+    }
+}
 
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (scheme, at) = text.split_once("://").ok_or(())?;
-        let at: SocketAddr = at.parse().map_err(|_| ())?;
+impl TryFrom<String> for Via {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        const FORMS: &str = "it is `socks5://ADDRESS:PORT` or `http://ADDRESS:PORT`";
+        let (scheme, at) = text.split_once("://").ok_or(FORMS)?;
+        let at: SocketAddr = at.parse().map_err(|_| FORMS)?;
         let speech = match scheme {
             "socks5" => Speech::Socks,
             "http" => Speech::Http,
-            _ => return Err(()),
+            _ => return Err(FORMS),
         };
-        (at.port() != 0).then_some(Self { speech, at }).ok_or(())
+        Some(Self { speech, at })
+            .filter(|via| via.at.port() != 0)
+            .ok_or(FORMS)
     }
 }
 
@@ -186,11 +194,14 @@ mod tests {
 
     #[test]
     fn who_is_asked_is_read() {
-        let via: Via = "socks5://10.1.0.1:1080".parse().unwrap();
-        assert_eq!(via.at, "10.1.0.1:1080".parse().unwrap());
-        assert_eq!((via.speech, via.scheme()), (Speech::Socks, "socks5"));
-        let via: Via = "http://[fd00:1::1]:8080".parse().unwrap();
-        assert_eq!((via.speech, via.scheme()), (Speech::Http, "http"));
+        for (text, speech, at) in [
+            ("socks5://10.1.0.1:1080", Speech::Socks, "10.1.0.1:1080"),
+            ("http://[fd00:1::1]:8080", Speech::Http, "[fd00:1::1]:8080"),
+        ] {
+            let via = Via::try_from(text.to_owned()).unwrap();
+            assert_eq!((via.speech, via.at), (speech, at.parse().unwrap()));
+            assert_eq!(String::from(via), text);
+        }
         for wrong in [
             "",
             "10.1.0.1:1080",
@@ -198,7 +209,7 @@ mod tests {
             "http://x:1",
             "http://10.1.0.1:0",
         ] {
-            assert_eq!(wrong.parse::<Via>(), Err(()), "{wrong}");
+            assert!(Via::try_from(wrong.to_owned()).is_err(), "{wrong}");
         }
     }
 

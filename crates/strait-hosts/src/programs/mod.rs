@@ -27,7 +27,6 @@ use strait_mail::message::Recipient;
 use strait_traffic::measure::Campaign;
 use strait_traffic::mgen::Protocol;
 use strait_traffic::pair::PairCampaign;
-use strait_traffic::via::Via;
 use strait_traffic::{
     Content, DNS_LIFE_S, DNS_PORT, FlowLog, LookUps, MgenTraffic, Ports, Side, Site, TcpOptions,
     Traffic, TrafficConfig, association, host_name, mail_text, object_octets, source_ports,
@@ -155,9 +154,8 @@ pub fn install(
             octets,
             connections,
             site,
-            via,
             options,
-        } => job.page((objects, octets), connections, (site, via), &options),
+        } => job.page((objects, octets), connections, site, &options),
         Traffic::Mgen(traffic) => job.mgen(&traffic),
         Traffic::Chatter { period } => job.chatter(Speaker::Computer, period),
         Traffic::Hello { period } => job.chatter(Speaker::Router, period),
@@ -641,12 +639,12 @@ impl Job<'_> {
         mut self,
         (objects, octets): (u32, u64),
         connections: u32,
-        (site, via): (Site, Option<Via>),
+        site: Site,
         options: &TcpOptions,
     ) -> Result<(), InstallError> {
         let named = self.config.resolver.is_some();
         // Who asks somebody else for a connection gives him the name.
-        let looks_up = named && via.is_none();
+        let looks_up = named && site.via.is_none();
         let task = Task {
             start: self.span.start,
             sizes: object_octets(objects, octets),
@@ -656,7 +654,7 @@ impl Job<'_> {
             content: self.content(),
             from: self.ends.0,
             to_port: self.ends.1.port(),
-            via: via.map(|via| (via, named)),
+            by_name: named,
         };
         let known = (!looks_up).then(|| self.ends.1.ip());
         let places = (0..site.hosts as usize).map(|host| {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use strait_core::Instant;
 use strait_tcp::{TcpEndpoint, TcpState};
-use strait_traffic::via::{Answer, Request, Via, Wanted};
+use strait_traffic::via::{Answer, Request, Wanted};
 use strait_traffic::{Content, FlowLog, ObjectMark, Site, TcpOptions};
 
 use super::dns::LookUp;
@@ -81,8 +81,8 @@ pub(super) struct Task {
     /// The first of its ports, and that of servers.
     pub(super) from: SocketAddr,
     pub(super) to_port: u16,
-    /// By whom it asks for connections, and whether by names.
-    pub(super) via: Option<(Via, bool)>,
+    /// Whoever is asked for connections is told names.
+    pub(super) by_name: bool,
 }
 
 pub(super) struct PageClient {
@@ -167,10 +167,10 @@ impl PageClient {
             self.ports_used += 1;
             let local = SocketAddr::new(from.ip(), port);
             let server = SocketAddr::new(address, self.task.to_port);
-            let remote = self.task.via.map_or(server, |(via, _)| via.at);
-            let request = self.task.via.map(|(via, by_name)| {
+            let remote = self.task.site.via.map_or(server, |via| via.at);
+            let request = self.task.site.via.map(|via| {
                 let name = &self.places[host].name;
-                let wanted = match by_name {
+                let wanted = match self.task.by_name {
                     true => Wanted::Name(name.clone(), server.port()),
                     false => Wanted::Address(server),
                 };

@@ -3,7 +3,6 @@
 use std::process::Command;
 
 use strait_core::time::Duration;
-use strait_traffic::via::Via;
 use strait_traffic::{ObjectMark, Ports, Site, Traffic, object_octets};
 
 use super::named::HostNames;
@@ -20,7 +19,6 @@ const BROWSER: &str = include_str!("page.py");
 pub(crate) struct Page {
     connections: u32,
     site: Site,
-    via: Option<Via>,
     server: WebServer,
     names: HostNames,
     client: Option<Running>,
@@ -36,7 +34,6 @@ impl Page {
             octets,
             connections,
             site,
-            via,
             ..
         } = flow.traffic
         else {
@@ -52,7 +49,6 @@ impl Page {
         Ok(Self {
             connections,
             site,
-            via,
             server: WebServer::new(flow, 1, object_octets(objects, octets), manner)?,
             names: HostNames::default(),
             client: None,
@@ -91,7 +87,7 @@ impl Program for Page {
             "tls": self.site.tls,
             "http2": self.site.http2,
             "resolver": flow.config.resolver,
-            "via": self.via.map(|via| (via.scheme(), via.at.ip(), via.at.port())),
+            "via": self.site.via.map(|via| (via.scheme(), via.at.ip(), via.at.port())),
         });
         command.args(["-c", BROWSER, &page.to_string()]);
         self.client = Some(stage.start(flow.host(stage, 0), &flow.config.name, command)?);

@@ -79,8 +79,8 @@ pub struct ProxyConfig {
 pub struct PartnerConfig {
     /// Its address, as routes lead to it.
     pub address: IpAddr,
-    /// Who is reached by it, and may come by it; of several partners the longest prefix counts. What
-    /// it announces, if none is named.
+    /// Who is reached by it, and may come by it: what it announces, if none is named. Of several
+    /// partners the longest prefix counts.
     #[serde(default)]
     pub prefixes: Vec<Prefix>,
 }
@@ -200,8 +200,8 @@ impl ProxyConfig {
         Ok(())
     }
 
-    /// What the host's rules are to bring to the proxy: all that partners are responsible for, which
-    /// is where the host's routes lead as long as a partner's own word for it is to come.
+    /// What the host's rules bring to the proxy: all that partners are responsible for. Where a
+    /// partner says that itself it is all that the host's routes lead to.
     pub(super) fn destinations(&self, hosts: &HostSides) -> Vec<Prefix> {
         let named = self.partners.iter().flat_map(|it| &it.prefixes);
         let mut all: Vec<Prefix> = named.copied().collect();

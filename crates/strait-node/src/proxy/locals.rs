@@ -105,11 +105,11 @@ impl Locals {
         Some(local)
     }
 
-    pub(super) fn get(&self, id: StreamId) -> Option<&Local> {
+    pub(super) fn one(&self, id: StreamId) -> Option<&Local> {
         self.all.get(&id)
     }
 
-    pub(super) fn get_mut(&mut self, id: StreamId) -> Option<&mut Local> {
+    pub(super) fn one_mut(&mut self, id: StreamId) -> Option<&mut Local> {
         self.all.get_mut(&id)
     }
 

@@ -305,7 +305,7 @@ impl Proxy {
         let key = session.open(now, open);
         let key = key.map_err(|_| (ProxyRefusal::Full, TRY_AGAIN))?;
         self.locals.add(now, id, partner, key, Phase::Asked);
-        if let Some(local) = self.locals.get_mut(id) {
+        if let Some(local) = self.locals.one_mut(id) {
             local.explicit = Some(asking.speech);
             (local.writable, local.credited) = (asking.writable, asking.credited);
         }
@@ -340,7 +340,7 @@ impl Proxy {
         if self.hear_explicit(now, id, event) {
             return;
         }
-        let Some(local) = self.locals.get_mut(id) else {
+        let Some(local) = self.locals.one_mut(id) else {
             if let StreamEvent::Opened { .. } = event {
                 self.operate(id, StreamOp::Reset(i32::from(CONNECTION_ABORTED)));
             }
@@ -384,7 +384,7 @@ impl Proxy {
 
     /// Gives octets of a host here to the session.
     fn carry(&mut self, now: Instant, id: StreamId, octets: &[u8]) {
-        if let Some(local) = self.locals.get_mut(id) {
+        if let Some(local) = self.locals.one_mut(id) {
             let partner = &mut self.partners[local.partner];
             let pays = partner.is_slow();
             let packed = self.packing.pack(&mut local.directions, pays, octets);
@@ -617,7 +617,7 @@ impl Proxy {
     /// Connects a client that waits for it.
     fn let_in(&mut self, now: Instant, id: StreamId) {
         self.locals.end_wait(id);
-        let waiting = self.locals.get_mut(id);
+        let waiting = self.locals.one_mut(id);
         let Some(local) = waiting.filter(|it| it.phase == Phase::Asked) else {
             return;
         };
@@ -644,7 +644,7 @@ impl Proxy {
     /// the link.
     fn end_idle(&mut self, now: Instant) {
         while let Some(id) = self.locals.next_idle(now) {
-            let Some(local) = self.locals.get_mut(id) else {
+            let Some(local) = self.locals.one_mut(id) else {
                 continue;
             };
             let (partner, key) = (local.partner, local.key);
@@ -663,7 +663,7 @@ impl Proxy {
         let Some(id) = self.locals.find(partner, key) else {
             return;
         };
-        let phase = self.locals.get(id).map(|it| it.phase);
+        let phase = self.locals.one(id).map(|it| it.phase);
         match phase {
             Some(Phase::Asked) if self.refuse_explicit(now, id, error) => {}
             Some(Phase::Asked) => self.refuse(id, ProxyRefusal::Server, as_refusal(error)),
@@ -674,7 +674,7 @@ impl Proxy {
 
     /// Tells a program that asked by a listener of ours that its connection came to nothing.
     fn refuse_explicit(&mut self, now: Instant, id: StreamId, error: u16) -> bool {
-        let Some(speech) = self.locals.get(id).and_then(|it| it.explicit) else {
+        let Some(speech) = self.locals.one(id).and_then(|it| it.explicit) else {
             return false;
         };
         self.stats.refuse(ProxyRefusal::Server);
@@ -688,7 +688,7 @@ impl Proxy {
         let Some(id) = self.locals.find(partner, key) else {
             return;
         };
-        match self.locals.get(id).map(|it| it.phase) {
+        match self.locals.one(id).map(|it| it.phase) {
             Some(Phase::Asked) if self.refuse_explicit(now, id, TIMED_OUT) => {}
             Some(Phase::Asked) => self.pass(id),
             _ => self.operate(id, StreamOp::Reset(i32::from(TIMED_OUT))),
@@ -698,7 +698,7 @@ impl Proxy {
 
     /// Moves octets of a connection on, both ways.
     fn advance(&mut self, now: Instant, id: StreamId) {
-        let Some(local) = self.locals.get_mut(id) else {
+        let Some(local) = self.locals.one_mut(id) else {
             return;
         };
         if local.phase != Phase::Open {

@@ -14,7 +14,6 @@ use super::{CallerTls, Family, Kind, LookUps, MgenTraffic, Traffic, Ways};
 use crate::agreed::{DNS_LIFE_S, Site, TcpOptions};
 use crate::measure::Campaign;
 use crate::mgen::{Cloned, Script};
-use crate::via::Via;
 
 /// The keys of a traffic as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,10 +107,6 @@ pub struct TrafficKeys {
     /// page: its hosts, and what is between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<Site>,
-    /// page: by whom its client asks for connections, as `socks5://10.1.0.1:1080`; `http://` is HTTP
-    /// CONNECT. Of a name that would be looked up, the name is asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub via: Option<String>,
     /// tcp, page: profile of the simulated TCP endpoints. dns: whose resolver asks, and so when it
     /// asks again and gives up; with `-aaaa` or `-https` behind it, for that type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,7 +187,6 @@ impl TrafficKeys {
             life: None,
             connections: None,
             site: None,
-            via: None,
             endpoint: None,
             buffer: None,
             mtu: None,
@@ -244,7 +238,6 @@ impl TrafficKeys {
                 octets: self.octets.map_or(60_000, |octets| octets.0),
                 connections: self.within("connections", self.connections.unwrap_or(6), 32)?,
                 site: self.site()?,
-                via: self.via()?,
                 options: self.tcp_options(false)?,
             }),
             Kind::Mgen => self.mgen(),
@@ -270,19 +263,10 @@ impl TrafficKeys {
         if site.http2 && connections != 1 {
             return Err(self.bounds("site", "without http2, or beside connections = 1"));
         }
-        Ok(site)
-    }
-
-    fn via(&self) -> Result<Option<Via>, KeyError> {
-        let text = self.via.as_deref().filter(|text| *text != "none");
-        let Some(text) = text else {
-            return Ok(None);
-        };
-        if self.site.is_some_and(|site| site.http2) {
-            return Err(self.bounds("via", "left away beside `http2`"));
+        if site.http2 && site.via.is_some() {
+            return Err(self.bounds("site", "without http2, or without via"));
         }
-        let via = text.parse().map_err(|()| self.bounds("via", Via::FORMS));
-        via.map(Some)
+        Ok(site)
     }
 
     fn look_ups(&self) -> Result<LookUps, KeyError> {
@@ -402,7 +386,7 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 27] {
+    fn particular(&self) -> [KindKey<Kind>; 26] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mail, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo, Mail];
@@ -437,7 +421,6 @@ impl TrafficKeys {
             KindKey::new("life", self.life.is_some(), &[Dns]),
             KindKey::new("connections", self.connections.is_some(), &[Page]),
             KindKey::new("site", self.site.is_some(), &[Page]),
-            KindKey::new("via", self.via.is_some(), &[Page]),
             KindKey::new("endpoint", self.endpoint.is_some(), ENDPOINTS),
             KindKey::new("buffer", self.buffer.is_some(), TCP),
             KindKey::new("mtu", self.mtu.is_some(), TCP),

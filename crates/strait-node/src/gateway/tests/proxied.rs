@@ -22,7 +22,7 @@ fn a_class_that_the_policy_does_not_have_is_refused() {
         "[[proxy.partner]]",
         "[[proxy.class]]\nclass = \"nobodys\"\nconnect = \"early\"\n[[proxy.partner]]",
     );
-    let config = crate::config_text::parse("a.toml", &text).unwrap();
+    let config = config_text::parse("a.toml", &text).unwrap();
     let error = Gateway::new(&config).unwrap_err().to_string();
     assert!(error.contains("[[proxy.class]] nobodys"), "{error}");
     assert!(error.contains("standard"), "{error}");
