@@ -12,8 +12,10 @@ fn pages_ask_for_their_connections_live_as_in_virtual_time() {
         "explicit-socks-time",
         "explicit-connect-time",
         "explicit-brought-time",
-        "class-honest-connect",
         "class-early-connect",
+        "agree-socks-time",
+        "agree-connect-time",
+        "agree-brought-time",
         "lab-wrong-octets",
         "lab-nothing-left",
     ]);
