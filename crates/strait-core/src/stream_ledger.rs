@@ -18,11 +18,13 @@ pub enum ResetCause {
     Far,
     /// That gateway began anew.
     Restart,
+    /// Nothing moved on it for longer than may be, at either end of a session.
+    Idle,
 }
 
 impl ResetCause {
     /// All causes, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Peer,
         Self::StorageFull,
         Self::StorageBusy,
@@ -30,6 +32,7 @@ impl ResetCause {
         Self::Tls,
         Self::Far,
         Self::Restart,
+        Self::Idle,
     ];
 
     /// The word in tables, status and metrics.
@@ -42,6 +45,7 @@ impl ResetCause {
             Self::Tls => "tls",
             Self::Far => "far",
             Self::Restart => "restart",
+            Self::Idle => "idle",
         }
     }
 }

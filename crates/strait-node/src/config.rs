@@ -66,7 +66,9 @@ pub use self::kind::{IpConfig, KissPort, LineConfig, Plug, PortConfig, PortKeys,
 pub use self::kiss::KissConfig;
 pub use self::mail::{MailConfig, MailHopConfig, MailLaneConfig, MailRouteConfig, MailUserConfig};
 pub use self::olsr::OlsrConfig;
-pub use self::proxy::{PartnerConfig, ProxyConfig, ProxyConnect, ProxySource};
+pub use self::proxy::{
+    Connects, PartnerConfig, ProxyClass, ProxyConfig, ProxyConnect, ProxySource,
+};
 pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
 
 /// A gateway, as configured.
@@ -486,7 +488,8 @@ impl NodeConfig {
             return Vec::new();
         };
         let ahead = self.dns().and_then(DnsConfig::ahead_here);
-        proxy.destinations().chain(ahead).collect()
+        let all = proxy.destinations(&self.host).into_iter();
+        all.chain(ahead).collect()
     }
 
     /// Whether it has sockets of its own: for services, for clients of a station, or as a client of

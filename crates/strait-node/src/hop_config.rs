@@ -325,9 +325,17 @@ impl NodeConfig {
 }
 
 impl NodeConfig {
-    /// Whether every class that a port names is one of the policy's.
+    /// Whether every class that a port, or the proxy, names is one of the policy's.
     pub(crate) fn check_classes(&self, policy: &Policy) -> Result<(), InvalidConfig> {
         let known = |class: &str| policy.classes().iter().any(|it| it.name == class);
+        let mut clients = self.proxy().into_iter().flat_map(|it| &it.classes);
+        if let Some(own) = clients.find(|it| !known(&it.class)) {
+            let known: Vec<&str> = policy.classes().iter().map(|it| &it.name[..]).collect();
+            return Err(InvalidConfig {
+                place: format!("[[proxy.class]] {}", own.class),
+                message: format!("the policy has no such class: it has {}", known.join(", ")),
+            });
+        }
         for port in &self.ports {
             let reliability = port.hbh.iter().flat_map(|config| &config.reliability);
             let reliability = reliability.map(|entry| ("hbh.reliability", &entry.class));

@@ -5,7 +5,7 @@
 //! 1 … 4            hello: the token that the receiver chose, 0 if it is unknown; else that and the
 //!                  sender's, turned left by 13 bits, combined by exclusive or
 //! hello (0)        5 … 8 the token that the sender chose, then the lowest stream that it
-//!                  still opens
+//!                  still opens; then networks to the end
 //! items (1)        the datagram's number, then items to the end
 //! answers (2)      items to the end: it has no number, and nobody acknowledges it
 //! ```
@@ -23,6 +23,7 @@
 //! ack (6)          ranges − 1; the highest number received, the numbers before it in its range;
 //!                  then for each further range the missing numbers above it − 1, its
 //!                  numbers − 1
+//! network (7)      family, length of the prefix, address: who is behind the sender
 //! ```
 //!
 //! Errors are numbered as on Linux.
@@ -30,12 +31,16 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use strait_core::prefix::Prefix;
+
 /// Octets in front of a numbered datagram's items, at most: first octet, token, number.
 pub const HEADER_OCTETS_MAX: usize = 5 + NUMBER_OCTETS_MAX;
 /// The most octets of a number.
 pub const NUMBER_OCTETS_MAX: usize = 9;
 /// Octets of an item without contents, at most: an open in IPv6.
 pub const ITEM_OCTETS_MAX: usize = 1 + NUMBER_OCTETS_MAX + 2 + 36;
+/// Networks in a hello: it is no longer than every link carries.
+pub const NETWORKS_MAX: usize = 32;
 /// Ranges in one acknowledgement.
 pub const ACK_RANGES_MAX: usize = 32;
 
@@ -52,6 +57,7 @@ const DATA: u8 = 3;
 const CREDIT: u8 = 4;
 const RESET: u8 = 5;
 const ACK: u8 = 6;
+const NETWORK: u8 = 7;
 
 const SENDERS: u8 = 1 << 7;
 const END: u8 = 1 << 6;
@@ -138,6 +144,8 @@ pub enum Item<'a> {
         /// Why.
         error: u16,
     },
+    /// Who is behind the sender; in hellos alone.
+    Network(Prefix),
     /// Numbers that were received: ranges of first and last, the highest first.
     Ack(Vec<(u64, u64)>),
 }
@@ -179,13 +187,22 @@ impl<'a> Reader<'a> {
         u32::try_from(self.number()?).ok()
     }
 
-    fn address(&mut self, family: u8) -> Option<SocketAddr> {
-        let ip = match family {
+    fn ip(&mut self, family: u8) -> Option<IpAddr> {
+        Some(match family {
             4 => IpAddr::V4(Ipv4Addr::from(self.array::<4>()?)),
             6 => IpAddr::V6(Ipv6Addr::from(self.array::<16>()?)),
             _ => return None,
-        };
+        })
+    }
+
+    fn address(&mut self, family: u8) -> Option<SocketAddr> {
+        let ip = self.ip(family)?;
         Some(SocketAddr::new(ip, u16::from_be_bytes(self.array()?)))
+    }
+
+    fn network(&mut self) -> Option<Prefix> {
+        let (family, length) = (self.octet()?, self.octet()?);
+        Prefix::new(self.ip(family)?, length)
     }
 
     fn ack(&mut self) -> Option<Vec<(u64, u64)>> {
@@ -248,6 +265,7 @@ impl<'a> Reader<'a> {
                 error: u16::try_from(self.number()?).ok()?,
             },
             ACK => Item::Ack(self.ack()?),
+            NETWORK => Item::Network(self.network()?),
             _ => return None,
         })
     }
@@ -270,8 +288,7 @@ fn read_head(bytes: &[u8]) -> Option<(Head, Reader<'_>)> {
         HELLO => {
             let from = u32::from_be_bytes(reader.array()?);
             let first = reader.small()?;
-            let known = from != 0 && reader.0.is_empty();
-            known.then_some(Head::Hello { to, from, first })?
+            (from != 0).then_some(Head::Hello { to, from, first })?
         }
         ITEMS => Head::Items {
             to,
@@ -346,6 +363,15 @@ pub fn write_item(item: &Item<'_>, out: &mut Vec<u8>) {
             out.push(first(RESET, key));
             write_number(u64::from(key.n), out);
             write_number(u64::from(*error), out);
+        }
+        Item::Network(network) => {
+            out.push(NETWORK);
+            out.push(if network.address.is_ipv4() { 4 } else { 6 });
+            out.push(network.length);
+            match network.address {
+                IpAddr::V4(ip) => out.extend_from_slice(&ip.octets()),
+                IpAddr::V6(ip) => out.extend_from_slice(&ip.octets()),
+            }
         }
         Item::Ack(ranges) => write_ack(ranges, out),
     }

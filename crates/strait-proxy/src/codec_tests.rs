@@ -21,6 +21,12 @@ fn datagrams_are_these_octets() {
     let bytes = [0x20, 0, 0, 0, 0, 1, 2, 3, 4, 0xac, 2];
     assert_eq!(written(hello, &[]), bytes);
     assert_eq!(read(&bytes).unwrap().0, hello);
+    let networks = ["10.1.2.0/24", "fd00::/8"].map(|it| Item::Network(it.parse().unwrap()));
+    let announcing = written(hello, &networks);
+    let four = [7, 4, 24, 10, 1, 2, 0];
+    assert_eq!(announcing[bytes.len()..][..7], four);
+    assert_eq!(announcing[bytes.len() + 7..][..5], [7, 6, 8, 0xfd, 0]);
+    assert_eq!(announcing.len(), bytes.len() + 7 + 19);
     let key = Key { ours: true, n: 5 };
     let ends = Ends {
         client: "10.1.0.2:258".parse().unwrap(),

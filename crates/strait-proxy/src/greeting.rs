@@ -45,6 +45,8 @@ pub(crate) struct Greeting {
     /// A hello is to go at this moment, to who has this token.
     at: Option<Instant>,
     to: u32,
+    /// How many went to him since he was heard.
+    said: u32,
     /// When the last one went, and how many in a row.
     last: Option<Instant>,
     unanswered: u32,
@@ -58,6 +60,7 @@ impl Greeting {
             retired: VecDeque::new(),
             at: None,
             to: 0,
+            said: 0,
             last: None,
             unanswered: 0,
         }
@@ -97,7 +100,7 @@ impl Greeting {
         if self.retired.contains(&from) {
             return News::Nothing;
         }
-        self.to = from;
+        (self.to, self.said) = (from, 0);
         // Who knows our token hears what we say: anybody else may say what he wants.
         let proved = to == self.own;
         if proved && self.peer == Some(from) {
@@ -137,6 +140,10 @@ impl Greeting {
         has_more: bool,
     ) -> Vec<u8> {
         (self.at, self.last) = (None, Some(now));
+        // Who knows this one already, and whose word of that was lost, has nothing more to say to a
+        // hello of somebody he knows. To a stranger's he has.
+        let again = self.peer.is_none() && self.said % 2 == 1;
+        self.said = self.said.wrapping_add(1);
         if self.peer.is_none() {
             let pause = patience * (1 << self.unanswered.min(5));
             let pause = match has_more || self.unanswered < UNANSWERED_MAX {
@@ -147,7 +154,7 @@ impl Greeting {
             self.at = Some(now + pause);
         }
         let head = Head::Hello {
-            to: self.to,
+            to: if again { 0 } else { self.to },
             from: self.own,
             first,
         };

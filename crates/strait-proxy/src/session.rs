@@ -21,6 +21,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use strait_core::prefix::Prefix;
 use strait_core::stats::SessionStats;
 use strait_core::stream_ledger::ResetCause;
 use strait_core::{Duration, Instant};
@@ -51,6 +52,7 @@ const TRY_AGAIN: u16 = 11;
 const PROTOCOL: u16 = 71;
 const CONNECTION_RESET: u16 = 104;
 const TIMED_OUT: u16 = 110;
+const TIMER_EXPIRED: u16 = 62;
 
 /// What a session goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +98,9 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct Session {
     greeting: Greeting,
+    /// Who is behind this side, and who the other one says is behind it.
+    own: Vec<Prefix>,
+    announced: Vec<Prefix>,
     settings: Settings,
     streams: Table,
     /// The number of our next stream.
@@ -117,6 +122,8 @@ impl Session {
     pub fn new(own: u32, settings: Settings) -> Self {
         Self {
             greeting: Greeting::new(own),
+            own: Vec::new(),
+            announced: Vec::new(),
             settings,
             streams: Table::default(),
             next: 0,
@@ -129,6 +136,17 @@ impl Session {
             events: VecDeque::new(),
             stats: SessionStats::default(),
         }
+    }
+
+    /// The other side is told that these are behind this one.
+    pub fn announce(&mut self, networks: &[Prefix]) {
+        let networks = networks.iter().take(codec::NETWORKS_MAX);
+        self.own = networks.copied().collect();
+    }
+
+    /// Who the other side says is behind it.
+    pub fn announced(&self) -> &[Prefix] {
+        &self.announced
     }
 
     /// The link is another one now, or has another rate.
@@ -224,6 +242,18 @@ impl Session {
     /// Ends a stream at once; the other side is told this error.
     pub fn reset(&mut self, key: Key, error: u16) {
         self.end(key, error, ResetCause::Peer, true);
+    }
+
+    /// Ends a stream on which nothing has moved for too long; both sides are told why.
+    pub fn expire(&mut self, key: Key) {
+        self.end(key, TIMER_EXPIRED, ResetCause::Idle, true);
+    }
+
+    /// Whether octets of a stream wait to go, or for the word that they have come.
+    pub fn is_leaving(&self, key: Key) -> bool {
+        self.streams
+            .get(key)
+            .is_some_and(|it| it.outbound.held() > 0)
     }
 
     /// Octets that a stream has for whom it is for.
@@ -352,9 +382,11 @@ impl Session {
             // The lowest of our streams that the other side may still hear of.
             let first = self.streams.first().map_or(self.next, |key| key.n);
             let more = !self.streams.all.is_empty();
-            let hello = self
+            let mut hello = self
                 .greeting
                 .say(now, first, self.settings.waits.patience, more);
+            let own = self.own.iter().map(|it| Item::Network(*it));
+            own.for_each(|item| write_item(&item, &mut hello));
             return Some(self.count(hello));
         }
         let to = self.greeting.token()?;
@@ -447,12 +479,20 @@ impl Session {
         let heard = codec::read(bytes);
         let (head, items) = heard.inspect_err(|_| self.stats.malformed += 1)?;
         match head {
-            Head::Hello { to, from, first } => match self.greeting.hear(now, to, from) {
-                News::Nothing => {}
-                News::Again => self.silence.end(),
-                News::There => self.begin(first),
-                News::Anew => self.begin_anew(first),
-            },
+            Head::Hello { to, from, first } => {
+                let networks = networks(items);
+                let networks = networks.inspect_err(|_| self.stats.malformed += 1)?;
+                let news = self.greeting.hear(now, to, from);
+                match news {
+                    News::Nothing => {}
+                    News::Again => self.silence.end(),
+                    News::There => self.begin(first),
+                    News::Anew => self.begin_anew(first),
+                }
+                if news != News::Nothing {
+                    self.announced = networks;
+                }
+            }
             Head::Items { to, .. } if !self.greeting.is_known(to) => {
                 self.stats.strangers += 1;
                 self.greeting.hear_stranger(now);
@@ -546,6 +586,7 @@ impl Session {
                 }
                 Item::Data { key, .. } | Item::Credit { key, .. } => key,
                 Item::Accept { .. } | Item::Ack(_) => continue,
+                Item::Network(_) => return Err(Malformed),
             };
             let unknown = self.openings.is_unknown(key.n);
             unready |= key.ours && unknown && !opened.contains(&key.n);
@@ -596,9 +637,15 @@ impl Session {
                 if !key.ours {
                     self.openings.take(key.n);
                 }
-                self.end(key, error, ResetCause::Far, false);
+                let cause = match error {
+                    TIMER_EXPIRED => ResetCause::Idle,
+                    _ => ResetCause::Far,
+                };
+                self.end(key, error, cause, false);
                 self.streams.forget(key);
             }
+            // None of them is here.
+            Item::Network(_) => {}
             Item::Ack(ranges) => {
                 let told = self.flights.hear(now, &ranges, self.settings.waits);
                 // Who only speaks, and doesn't hear, is silent as well.
@@ -678,6 +725,24 @@ impl Session {
         self.flights.check();
     }
 }
+
+/// The networks of a hello, which has nothing else.
+fn networks(mut items: Reader<'_>) -> Result<Vec<Prefix>, Malformed> {
+    let mut networks = Vec::new();
+    while let Some(item) = items.item()? {
+        match item {
+            Item::Network(network) if networks.len() < codec::NETWORKS_MAX => {
+                networks.push(network.network());
+            }
+            _ => return Err(Malformed),
+        }
+    }
+    Ok(networks)
+}
+
+#[cfg(test)]
+#[path = "hello_tests.rs"]
+mod hellos;
 
 #[cfg(test)]
 #[path = "session_tests.rs"]

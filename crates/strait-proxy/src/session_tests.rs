@@ -12,7 +12,7 @@ use crate::stream::Piece;
 #[path = "memory_tests.rs"]
 mod memory;
 
-const SETTINGS: Settings = Settings {
+pub(super) const SETTINGS: Settings = Settings {
     waits: Waits {
         patience: Duration::from_secs(1),
         pause: Duration::from_millis(1500),

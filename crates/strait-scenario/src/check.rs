@@ -158,6 +158,7 @@ pub(super) fn references(source: &Source<'_>, loaded: &Loaded) -> Checked {
     traffic(source, &loaded.scenario)?;
     services(source, loaded)?;
     mail(source, loaded)?;
+    vias(source, loaded)?;
     ways(source, loaded)?;
     faults(source, loaded)?;
     variants(source, loaded)?;
@@ -553,6 +554,26 @@ fn services(source: &Source<'_>, loaded: &Loaded) -> Checked {
                 u8::from(traffic.family)
             );
             return Err(source.error(&path, &message));
+        }
+    }
+    Ok(())
+}
+
+/// Who is asked for connections listens there, in some variant.
+fn vias(source: &Source<'_>, loaded: &Loaded) -> Checked {
+    for (index, traffic) in loaded.scenario.traffic.iter().enumerate() {
+        let via = match traffic.what {
+            Traffic::Page { site, .. } => site.via,
+            _ => None,
+        };
+        let Some(via) = via else { continue };
+        let proxies = loaded
+            .nodes
+            .iter()
+            .filter_map(|it| it.config.proxy.as_ref());
+        if !proxies.into_iter().any(|it| it.explicit.contains(&via.at)) {
+            let message = format!("no node has {} among `explicit` of its [proxy]", via.at);
+            return Err(source.error(&format!("traffic.{index}.site.via"), &message));
         }
     }
     Ok(())

@@ -76,6 +76,8 @@ described! {
         /// Partners that have been heard and aren't lost
         partners_known: u64 = stats.partners_known
             => gauge("proxy_partners_known").head("partners");
+        /// Prefixes that partners say are behind them
+        announced: u64 = stats.announced => gauge("proxy_announced");
         /// Clients that have no connection, by what was wrong
         refused: Counts = refusals(stats)
             => counter("proxy_refused").by("cause", &[]).head("refused");

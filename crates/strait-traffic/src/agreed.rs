@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use strait_core::Duration;
 
 use crate::config::Family;
+use crate::via::Via;
 
 /// The ports of one traffic. A page's client uses up to 64 ports from `from` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,10 @@ pub struct Site {
     pub tls: bool,
     /// A host has one connection, on which requests don't wait for answers, as HTTP/2 has it.
     pub http2: bool,
+    /// By whom its client asks for connections, as `socks5://10.1.0.1:1080`; `http://` is HTTP
+    /// CONNECT. Of a name that would be looked up, the name is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<Via>,
 }
 
 impl Default for Site {
@@ -93,6 +98,7 @@ impl Default for Site {
             depth: 2,
             tls: false,
             http2: false,
+            via: None,
         }
     }
 }

@@ -18,6 +18,7 @@ mod mgen_flows;
 mod mgen_report;
 pub mod pair;
 mod report;
+pub mod via;
 
 pub use self::agreed::{
     DNS_LIFE_S, DNS_PORT, DNS_ZONE, HOST_NAME_WAIT, HOSTS_ZONE, Ports, Site, TcpOptions,

@@ -6,6 +6,8 @@
 mod cells;
 #[path = "lab/names.rs"]
 mod names;
+#[path = "lab/proxies.rs"]
+mod proxies;
 #[path = "lab/why.rs"]
 mod why;
 

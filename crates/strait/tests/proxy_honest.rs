@@ -11,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+#[path = "proxy_honest/closed.rs"]
+mod closed;
 #[path = "proxy_honest/explicit.rs"]
 mod explicit;
 #[path = "proxy_honest/kills.rs"]

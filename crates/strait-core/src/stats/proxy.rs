@@ -110,6 +110,8 @@ pub struct ProxyStats {
     pub octets_max: u64,
     /// Partners that have been heard and aren't lost.
     pub partners_known: u64,
+    /// Prefixes that partners say are behind them.
+    pub announced: u64,
     /// Clients who passed as without the proxy, as their partner was silent.
     pub passed: u64,
     /// Octets of hosts here for partners, and what went for them, compressed where that is less.

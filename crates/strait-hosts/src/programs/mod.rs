@@ -642,6 +642,9 @@ impl Job<'_> {
         site: Site,
         options: &TcpOptions,
     ) -> Result<(), InstallError> {
+        let named = self.config.resolver.is_some();
+        // Who asks somebody else for a connection gives him the name.
+        let looks_up = named && site.via.is_none();
         let task = Task {
             start: self.span.start,
             sizes: object_octets(objects, octets),
@@ -651,12 +654,13 @@ impl Job<'_> {
             content: self.content(),
             from: self.ends.0,
             to_port: self.ends.1.port(),
+            by_name: named,
         };
-        let looks_up = self.config.resolver.is_some();
         let known = (!looks_up).then(|| self.ends.1.ip());
         let places = (0..site.hosts as usize).map(|host| {
             let name = site.name(host, self.ports);
-            Place::new(name.clone(), known, self.look_up(name, None))
+            let look_up = self.look_up(name.clone(), None).filter(|_| looks_up);
+            Place::new(name, known, look_up)
         });
         let client = PageClient::new(self.log(Side::From), task, places.collect());
         let server = PageServer::new(self.log(Side::To), self.content(), site.tls);
@@ -669,7 +673,7 @@ impl Job<'_> {
         if !bound {
             return Err(self.taken(self.from, port));
         }
-        if looks_up {
+        if named {
             self.answer_names();
         }
         self.listen(options, server)

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use strait_core::Instant;
-use strait_tcp::TcpState;
+use strait_tcp::{TcpEndpoint, TcpState};
+use strait_traffic::via::{Answer, Request, Wanted};
 use strait_traffic::{Content, FlowLog, ObjectMark, Site, TcpOptions};
 
 use super::dns::LookUp;
@@ -34,6 +35,8 @@ struct Fetch {
 /// A connection, and what it fetches; answers come in the order of requests.
 struct Connection {
     host: usize,
+    /// What is asked of somebody else before it is there, and is still to be said.
+    request: Option<(Request, Vec<u8>)>,
     wire: Wire,
     fetches: VecDeque<Fetch>,
 }
@@ -78,6 +81,8 @@ pub(super) struct Task {
     /// The first of its ports, and that of servers.
     pub(super) from: SocketAddr,
     pub(super) to_port: u16,
+    /// Whoever is asked for connections is told names.
+    pub(super) by_name: bool,
 }
 
 pub(super) struct PageClient {
@@ -161,7 +166,16 @@ impl PageClient {
             let port = from.port().wrapping_add(self.ports_used);
             self.ports_used += 1;
             let local = SocketAddr::new(from.ip(), port);
-            let remote = SocketAddr::new(address, self.task.to_port);
+            let server = SocketAddr::new(address, self.task.to_port);
+            let remote = self.task.site.via.map_or(server, |via| via.at);
+            let request = self.task.site.via.map(|via| {
+                let name = &self.places[host].name;
+                let wanted = match self.task.by_name {
+                    true => Wanted::Name(name.clone(), server.port()),
+                    false => Wanted::Address(server),
+                };
+                Request::new(via.speech, wanted)
+            });
             match stack.connect(now, local, remote, &self.task.options) {
                 Ok(id) => {
                     let place = &mut self.places[host];
@@ -171,6 +185,7 @@ impl PageClient {
                     let fetches = VecDeque::new();
                     let connection = Connection {
                         host,
+                        request,
                         wire,
                         fetches,
                     };
@@ -207,6 +222,15 @@ impl PageClient {
         let endpoint = stack.connection(id)?;
         if endpoint.state() != TcpState::Established {
             return None;
+        }
+        match ask(&mut connection.request, endpoint) {
+            Answer::Granted => connection.request = None,
+            Answer::Say(_) => return None,
+            Answer::Refused => {
+                self.log.count("refused-by-proxy");
+                endpoint.abort();
+                return None;
+            }
         }
         self.log
             .transfer()
@@ -315,6 +339,27 @@ impl PageClient {
                 place.address = Some(address);
                 self.go_on(now, host, stack);
             }
+        }
+    }
+}
+
+/// Goes on asking somebody else for a connection, if that is to be done.
+fn ask(request: &mut Option<(Request, Vec<u8>)>, endpoint: &mut dyn TcpEndpoint) -> Answer {
+    let Some((request, said)) = request else {
+        return Answer::Granted;
+    };
+    loop {
+        let taken = endpoint.send(said);
+        said.drain(..taken);
+        // Nothing else is said before it is spoken to.
+        let mut told = [0; 256];
+        let count = endpoint.recv(&mut told);
+        if count == 0 {
+            return Answer::Say(Vec::new());
+        }
+        match request.hear(&told[..count]) {
+            Answer::Say(more) => said.extend(more),
+            answer => return answer,
         }
     }
 }

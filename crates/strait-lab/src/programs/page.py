@@ -4,8 +4,9 @@ by the connection that is free first, as in browsers, and curl gives it one when
 
 Prints when it began and when each object had come, in nanoseconds of the monotonic clock. Its argument is JSON: where
 objects lie by `hosts`, in turn, each a name; what each `names`; the `address` and `port` of them all, `connections` at
-once to each, the `folder` for objects, the nanosecond to `start`, whether they have `tls`, and by that `http2`, and the
-`resolver` that is asked for names, or none.
+once to each, the `folder` for objects, the nanosecond to `start`, whether they have `tls`, and by that `http2`, the
+`resolver` that is asked for names, or none, and `via` whom connections are asked for, or none: speech, address and port.
+Who is asked for connections is told names.
 """
 
 import collections
@@ -68,22 +69,60 @@ def fill(bare):
     return "x" * (REQUEST_OCTETS - len(bare))
 
 
+def socks(host):
+    """What is said in SOCKS5 (RFC 1928), and how each answer begins and how long it is."""
+    yield b"\5\1\0", b"\5\0", lambda told: len(told) == 2
+    if page["resolver"]:
+        place = bytes([3, len(host)]) + host.encode()
+    elif ":" in page["address"]:
+        place = b"\4" + socket.inet_pton(socket.AF_INET6, page["address"])
+    else:
+        place = b"\1" + socket.inet_aton(page["address"])
+    yield b"\5\1\0" + place + struct.pack(">H", port), b"\5\0", lambda told: len(told) == 10
+
+
+def connect(host):
+    """The same in HTTP (RFC 9110 section 9.3.6)."""
+    place = host if page["resolver"] else f"[{page['address']}]" if ":" in page["address"] else page["address"]
+    said = f"CONNECT {place}:{port} HTTP/1.1\r\nHost: {place}:{port}\r\nUser-Agent: curl/8.5.0\r\n"
+    said += "Proxy-Connection: Keep-Alive\r\n\r\n"
+    yield said.encode(), b"HTTP/1.1 200 ", lambda told: told.endswith(b"\r\n\r\n")
+
+
 class Connection:
     """One to a host. It asks for an object at a time."""
 
     def __init__(self, host, ticket):
         self.host, self.ticket, self.index, self.ready, self.kept = host, ticket, None, False, False
-        family = socket.AF_INET6 if ":" in address(host) else socket.AF_INET
+        speech, *place = page["via"] or (None, address(host), port)
+        self.way = {None: lambda _: iter(()), "socks5": socks, "http": connect}[speech](host)
+        self.step, self.told = None, b""
+        family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
         self.wire = socket.socket(family, socket.SOCK_STREAM)
         self.wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.wire.setblocking(False)
-        self.wire.connect_ex((address(host), port))
+        self.wire.connect_ex(tuple(place))
+
+    def ask_way(self):
+        """Goes on until whoever is asked for the connection has granted it."""
+        while step := self.step or next(self.way, None):
+            said, right, whole = step
+            if said:
+                self.wire.send(said)
+            self.step = (b"", right, whole)
+            while not whole(self.told):
+                octets = self.wire.recv(256)
+                self.told += octets
+                if not octets or not self.told.startswith(right[: len(self.told)]):
+                    sys.exit(f"connection to {self.host}: refused, {self.told[:60]}")
+            self.step, self.told = None, b""
 
     def begin(self):
         """Goes on until it is connected."""
         error = self.wire.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             sys.exit(f"connection to {self.host}: {os.strerror(error)}")
+        self.ask_way()
         if page["tls"]:
             if not isinstance(self.wire, ssl.SSLSocket):
                 how = {"do_handshake_on_connect": False, "session": self.ticket}

@@ -87,6 +87,7 @@ impl Program for Page {
             "tls": self.site.tls,
             "http2": self.site.http2,
             "resolver": flow.config.resolver,
+            "via": self.site.via.map(|via| (via.scheme(), via.at.ip(), via.at.port())),
         });
         command.args(["-c", BROWSER, &page.to_string()]);
         self.client = Some(stage.start(flow.host(stage, 0), &flow.config.name, command)?);

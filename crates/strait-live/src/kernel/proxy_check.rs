@@ -11,7 +11,7 @@ use strait_node::config::{HostKind, ProxyConfig};
 use strait_node::{NodeConfig, Prefix};
 use strait_status::Snapshot;
 
-use super::proxy_rules::{NUMBER, TABLE};
+use super::proxy_rules::{NUMBER, TABLE, closing};
 use crate::gateway::STATUS_FOLDER;
 use crate::status::{self, Format};
 
@@ -43,6 +43,8 @@ struct Host {
     rules: [String; 2],
     table_routes: [String; 2],
     ways: Vec<(Prefix, String)>,
+    /// The routes of exactly each prefix.
+    routes: Vec<(Prefix, String)>,
     /// By family, whether packets are forwarded.
     forwards: [bool; 2],
     /// Interfaces whose filter of ways back takes marks into account.
@@ -65,6 +67,11 @@ fn look(config: &NodeConfig) -> Host {
         let way = output("ip", &[flag(prefix.address), "route", "get", &address]);
         (prefix, way.unwrap_or_default())
     });
+    let routes = config.proxied().into_iter().map(|prefix| {
+        let network = prefix.network().to_string();
+        let all = [flag(prefix.address), "route", "show", "exact", &network];
+        (prefix, output("ip", &all).unwrap_or_default())
+    });
     let number = NUMBER.to_string();
     let route = |flag| output("ip", &[flag, "route", "show", "table", &number]);
     let socket = config.status.socket.as_ref().map(PathBuf::from);
@@ -80,6 +87,7 @@ fn look(config: &NodeConfig) -> Host {
         rules: ["-4", "-6"].map(|flag| output("ip", &[flag, "rule"]).unwrap_or_default()),
         table_routes: ["-4", "-6"].map(|flag| route(flag).unwrap_or_default()),
         ways: ways.collect(),
+        routes: routes.collect(),
         forwards: ["ipv4/ip_forward", "ipv6/conf/all/forwarding"]
             .map(|key| read(&format!("/proc/sys/net/{key}")).trim() == "1"),
         marked: interfaces_with("src_valid_mark"),
@@ -184,7 +192,34 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
             );
         }
     }
+    for (prefix, routes) in &host.routes {
+        let closes = |route: &&String| closes(routes, route);
+        let v4 = prefix.address.is_ipv4();
+        let own = closing(config, v4).into_iter();
+        let own = own.filter(|it| it.contains(&format!("unreachable {} ", prefix.network())));
+        let own: Vec<String> = own.collect();
+        let closed = own.iter().any(|it| closes(&it));
+        if proxy.closed && !closed {
+            let message = format!("nothing keeps {prefix} closed while no gateway runs");
+            lack("closed", message, set);
+        } else if !proxy.closed && closed {
+            let message = format!("{prefix} has no way while no gateway runs, and may have one");
+            lack("closed", message, set);
+        }
+        let rivals = rivals(routes, &tuns, &own, v4);
+        if proxy.closed && closed && !rivals.is_empty() {
+            let message = format!("{prefix} goes another way while no gateway runs: {rivals}");
+            let remedy = "take that route away, or give it a greater metric";
+            lack("closed", message, remedy);
+        }
+    }
     match host.status.as_ref().map(|it| &it.proxy) {
+        None if proxy.closed => {
+            let message = "the gateway doesn't answer, and what is for partners has no way";
+            let remedy =
+                "sudo strait run FILE, or open it: strait proxy rules FILE --undo | sudo sh";
+            lack("gateway", message.into(), remedy);
+        }
         None => {
             let message = "the gateway doesn't answer: it isn't running, or not as in this file";
             lack("gateway", message.into(), "sudo strait run FILE");
@@ -200,9 +235,45 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
                           this one's address as its partner";
             lack("partner", message, remedy);
         }
+        Some(Some(status))
+            if status.announced == 0 && proxy.partners.iter().any(|it| it.prefixes.is_empty()) =>
+        {
+            let message = "a partner is to say who is behind it, and says nothing";
+            let remedy = "give it `announce` in its [proxy], or this one its `prefixes`";
+            lack("partner", message.into(), remedy);
+        }
         Some(Some(_)) => {}
     }
     lacks
+}
+
+/// Whether the routes of a prefix, as `ip` shows them, have this one that leads nowhere.
+fn closes(routes: &str, route: &str) -> bool {
+    let metric = metric(route, 0);
+    let mut lines = routes.lines();
+    lines.any(|line| line.starts_with("unreachable ") && self::metric(line, 0) == metric)
+}
+
+/// The first of the routes of a prefix that is neither the gateway's nor loses to `own`.
+fn rivals(routes: &str, tuns: &[&str], own: &[String], v4: bool) -> String {
+    let usual = if v4 { 0 } else { 1024 };
+    let most = own.iter().map(|it| metric(it, usual)).max();
+    let rival = routes.lines().find(|line| {
+        let ours = tuns
+            .iter()
+            .any(|tun| format!("{line} ").contains(&format!(" dev {tun} ")));
+        let loses = most.is_some_and(|most| metric(line, usual) > most);
+        !(line.starts_with("unreachable ") || ours || loses)
+    });
+    rival.unwrap_or_default().trim().to_owned()
+}
+
+/// The metric of a route.
+fn metric(route: &str, usual: u64) -> u64 {
+    let mut words = route.split_whitespace();
+    let found = words.find(|word| *word == "metric");
+    let number = found.and_then(|_| words.next()?.parse().ok());
+    number.unwrap_or(usual)
 }
 
 /// Whether a table brings clients of a prefix to a port, by their first packets alone.
@@ -295,6 +366,7 @@ mod tests {
             rules: ["0: fwmark 0x1d38 lookup 7480\n".into(), String::new()],
             table_routes: ["local default dev lo scope host".into(), String::new()],
             ways: vec![way("10.2.0.0/24"), way("10.3.0.7/32")],
+            routes: Vec::new(),
             forwards: [true, false],
             marked: Vec::new(),
             listening: [vec![22, 7480], Vec::new()],
@@ -365,6 +437,40 @@ mod tests {
             let right = lacks.len() == count && lacks.iter().all(|it| it.what == what);
             assert!(right, "{at}: {lacks:?}");
         }
+    }
+
+    /// What of routes is told of a proxy that is to be closed, or not.
+    fn of_routes(closed: bool, routes: &str) -> Vec<String> {
+        let (mut config, mut host) = (config(), right());
+        config.proxy.as_mut().unwrap().closed = closed;
+        host.routes = vec![("10.2.0.0/24".parse().unwrap(), routes.to_owned())];
+        let lacks = judge(&config, config.proxy().unwrap(), &host).into_iter();
+        lacks
+            .map(|it| format!("{}: {}", it.what, it.message))
+            .collect()
+    }
+
+    #[test]
+    fn what_keeps_a_closed_proxy_open_is_told() {
+        const OWN: &str = "10.2.0.0/24 dev strait0 proto 76 scope link";
+        const SHUT: &str = "unreachable 10.2.0.0/24 metric 1";
+        let none: [String; 0] = [];
+        assert_eq!(of_routes(false, OWN), none);
+        assert_eq!(of_routes(true, &format!("{OWN}\n{SHUT}")), none);
+        let missing = "closed: nothing keeps 10.2.0.0/24 closed while no gateway runs";
+        assert_eq!(of_routes(true, OWN), [missing]);
+        let other = format!("{OWN}\nunreachable 10.2.0.0/24 metric 2");
+        assert_eq!(of_routes(true, &other), [missing]);
+        let left = of_routes(false, &format!("{OWN}\n{SHUT}"));
+        assert!(
+            left[0].starts_with("closed: 10.2.0.0/24 has no way"),
+            "{left:?}"
+        );
+        let by = "10.2.0.0/24 via 10.7.0.2 dev wan";
+        let rival = of_routes(true, &format!("{OWN}\n{by}\n{SHUT}"));
+        assert!(rival[0].ends_with(by), "{rival:?}");
+        let later = format!("{OWN}\n{SHUT}\n{by} metric 100");
+        assert_eq!(of_routes(true, &later), none);
     }
 
     #[test]

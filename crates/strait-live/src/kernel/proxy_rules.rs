@@ -15,7 +15,8 @@ const FIRST: &str = "tcp flags & (fin | syn | rst | ack) == syn";
 
 /// The script that sets the rules; `None` if the gateway has no proxy.
 ///
-/// While no gateway listens, connections pass as if there were no rules.
+/// While no gateway listens, connections pass as if there were no rules; if the proxy is to be
+/// closed then, what is for partners' hosts has no way.
 pub fn set(config: &NodeConfig) -> Option<String> {
     let proxy = config.proxy()?;
     let (mut rules, mut own) = (String::new(), String::new());
@@ -49,6 +50,12 @@ pub fn set(config: &NodeConfig) -> Option<String> {
                  tproxy {family} to :{port} meta mark set {NUMBER} accept",
             );
         }
+        for route in closing(config, v4) {
+            let _ = match proxy.closed {
+                true => writeln!(routes, "ip {flag} route replace {route}"),
+                false => writeln!(routes, "ip {flag} route del {route} 2>/dev/null"),
+            };
+        }
         let _ = writeln!(
             routes,
             "ip {flag} rule del fwmark {NUMBER} lookup {NUMBER} 2>/dev/null\n\
@@ -79,10 +86,29 @@ END
     ))
 }
 
+/// The routes of one family that are left when the gateway's interface goes with its process: none
+/// of the same prefix that others have may win then.
+pub(super) fn closing(config: &NodeConfig, v4: bool) -> Vec<String> {
+    let sides = config.host.all().filter(|side| side.kind == HostKind::Tun);
+    let metric = sides.map(|side| side.metric).max().flatten();
+    // A route of IPv6 that was given no metric has this one in the kernel.
+    let metric = metric
+        .unwrap_or(if v4 { 0 } else { 1024 })
+        .saturating_add(1);
+    let prefixes = config.proxied().into_iter().map(|it| it.network());
+    let prefixes = prefixes.filter(|it| it.address.is_ipv4() == v4);
+    prefixes
+        .map(|prefix| format!("unreachable {prefix} metric {metric}"))
+        .collect()
+}
+
 /// The script that takes them away.
-pub fn undo() -> String {
+pub fn undo(config: &NodeConfig) -> String {
     let mut script = format!("nft delete table inet {TABLE}\n");
-    for flag in ["-4", "-6"] {
+    for (v4, flag) in [(true, "-4"), (false, "-6")] {
+        for route in closing(config, v4) {
+            let _ = writeln!(script, "ip {flag} route del {route} 2>/dev/null");
+        }
         let _ = writeln!(
             script,
             "ip {flag} rule del fwmark {NUMBER} lookup {NUMBER}\n\
@@ -125,5 +151,33 @@ mod tests {
             assert!(both.contains(&rule), "{both}");
         }
         assert!(!script.contains("flush ruleset") && !script.contains("ip6 daddr"));
+    }
+
+    #[test]
+    fn a_closed_proxy_leaves_a_route_behind_that_loses_to_the_gateways_own_alone() {
+        let partner = "[[proxy.partner]]\naddress = \"10.9.0.2\"\n\
+                       prefixes = [\"10.2.0.7/24\", \"fd00:2::/64\"]";
+        let all = |host: &str, closed: bool| {
+            let text = format!("[proxy]\nclosed = {closed}\n{partner}");
+            let mut config = config(&text);
+            config.host.first.metric = host.parse().ok();
+            (set(&config).unwrap(), undo(&config))
+        };
+        for (host, routes) in [
+            ("", ["10.2.0.0/24 metric 1", "fd00:2::/64 metric 1025"]),
+            ("5", ["10.2.0.0/24 metric 6", "fd00:2::/64 metric 6"]),
+        ] {
+            let (closed, undone) = all(host, true);
+            let (open, _) = all(host, false);
+            for (flag, route) in ["-4", "-6"].into_iter().zip(routes) {
+                let keeps = format!("ip {flag} route replace unreachable {route}\n");
+                assert!(
+                    closed.contains(&keeps) && !open.contains(&keeps),
+                    "{closed}"
+                );
+                let opens = format!("ip {flag} route del unreachable {route} ");
+                assert!(undone.contains(&opens) && open.contains(&opens), "{undone}");
+            }
+        }
     }
 }

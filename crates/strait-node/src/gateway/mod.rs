@@ -561,7 +561,7 @@ impl Gateway {
         if let Input::Stored { result, .. } = input {
             self.ledger.stats_mut().storage.count(*result);
         }
-        if self.services.hear(now, owner, input) {
+        if self.services.hear(now, owner, input, &self.policy) {
             return;
         }
         let Some(port) = self.ports.get_mut(usize::from(owner.0)) else {

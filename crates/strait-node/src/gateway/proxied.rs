@@ -7,20 +7,23 @@ use core::net::{IpAddr, SocketAddr};
 use strait_core::node::{Owner, StreamEvent};
 use strait_core::{ClassId, Duration, Effect, Input, Instant, Packet, PortId};
 use strait_dns::Meant;
+use strait_proxy::Open;
 use strait_qos::Policy;
 use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
 
 use super::own_address_at;
 use super::services::Around;
 use crate::config::{
-    HfConfig, LinkProfile, NodeConfig, OWN_PACKET_OCTETS, PortConfig, PortKind, ProxyConfig,
-    default_mtu,
+    Connects, HfConfig, LinkProfile, NodeConfig, OWN_PACKET_OCTETS, PortConfig, PortKind,
+    ProxyConfig, default_mtu,
 };
 use crate::proxy::{ClassView, HOP_LIMIT, LinkView, Proxy};
 use crate::route::Hop;
 
 /// The port of HTTPS, of TCP as of UDP.
 const HTTPS: u16 = 443;
+/// Octets of a packet that is full.
+const FULL_OCTETS: u32 = 1280;
 
 /// What a link is to a session, whatever its rate.
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +71,46 @@ impl Carriage {
     }
 }
 
+/// When clients are connected.
+#[derive(Debug)]
+struct Manners {
+    config: ProxyConfig,
+    /// By class of what they say: what asks for a connection often has another one.
+    by_class: bool,
+}
+
+impl Manners {
+    /// When a client is whose packets have these ends and code point.
+    fn of(&self, policy: &Policy, (src, dst): (SocketAddr, SocketAddr), dscp: u8) -> Connects {
+        if !self.by_class {
+            return self.config.connects("");
+        }
+        let full = PacketInfo {
+            src: src.ip(),
+            dst: dst.ip(),
+            protocol: protocol::TCP,
+            dscp,
+            ecn: 0,
+            hop_limit: HOP_LIMIT,
+            flow_label: 0,
+            ports: Some((src.port(), dst.port())),
+            spi: None,
+            tcp_bare: None,
+            octets: FULL_OCTETS,
+            dont_fragment: true,
+            later_fragment: false,
+        };
+        let class = policy.classify(&full).class;
+        let class = policy.classes().get(class.index());
+        self.config.connects(class.map_or("", |it| &it.name))
+    }
+}
+
 /// The proxy, and what its packets need.
 #[derive(Debug)]
 pub(super) struct Proxied {
     proxy: Proxy,
+    manners: Manners,
     /// By link port.
     carriages: Vec<Carriage>,
     /// Packets so far.
@@ -82,10 +121,15 @@ impl Proxied {
     pub(super) fn new(owner: Owner, proxy: &ProxyConfig, config: &NodeConfig, seed: u64) -> Self {
         let own = config.host.own().collect();
         let explicit = &proxy.explicit;
+        let manners = Manners {
+            config: proxy.clone(),
+            by_class: !proxy.classes.is_empty(),
+        };
         let mut proxy = Proxy::new(owner, proxy, own, seed);
         proxy.listen(&config.proxied(), explicit);
         Self {
             proxy,
+            manners,
             carriages: config.ports.iter().map(Carriage::of).collect(),
             ident: 0,
         }
@@ -131,14 +175,18 @@ impl Proxied {
         &mut self,
         now: Instant,
         input: &Input<'_>,
+        policy: &Policy,
         gateway_of: impl Fn(IpAddr) -> Option<IpAddr>,
     ) {
         if let Input::Stream { id, event } = input {
-            let gateway = match event {
-                StreamEvent::Asked { dst, .. } => gateway_of(dst.ip()),
-                _ => None,
+            let how = match *event {
+                StreamEvent::Asked { src, dst, dscp, .. } => {
+                    let connects = self.manners.of(policy, (src, dst), dscp);
+                    (gateway_of(dst.ip()), connects)
+                }
+                _ => (None, Connects::WhenAnswered),
             };
-            self.proxy.hear_stream(now, *id, *event, gateway);
+            self.proxy.hear_stream(now, *id, *event, how);
         }
     }
 
@@ -155,7 +203,12 @@ impl Proxied {
         place_of: impl FnMut(IpAddr, &str) -> Option<(IpAddr, Option<IpAddr>)>,
     ) {
         let is_near = |address| around.is_near(address);
-        self.proxy.grant_wishes(now, is_near, place_of);
+        let manners = &self.manners;
+        let connects = |open: &Open| {
+            let ends = (open.ends.client, open.ends.server);
+            manners.of(around.policy, ends, open.dscp)
+        };
+        self.proxy.grant_wishes(now, is_near, connects, place_of);
     }
 
     /// Whether partners' clients wait to be connected.

@@ -256,7 +256,13 @@ impl Services {
     }
 
     /// Something happened to something of this owner's; false if that is no service.
-    pub(super) fn hear(&mut self, now: Instant, owner: Owner, input: &Input<'_>) -> bool {
+    pub(super) fn hear(
+        &mut self,
+        now: Instant,
+        owner: Owner,
+        input: &Input<'_>,
+        policy: &Policy,
+    ) -> bool {
         match owner {
             ECHO => self.echo.iter_mut().for_each(|it| it.hear(now, input)),
             PROXY if self.is_for_dns(now, input) => {
@@ -266,7 +272,7 @@ impl Services {
                 let dns = self.dns.as_deref();
                 let gateway_of = |address| dns.and_then(|it| it.gateway_of(address)).flatten();
                 let proxy = self.proxy.iter_mut();
-                proxy.for_each(|it| it.hear(now, input, gateway_of));
+                proxy.for_each(|it| it.hear(now, input, policy, gateway_of));
             }
             DNS => self.dns.iter_mut().for_each(|it| it.hear(now, input)),
             MAIL => {

@@ -20,7 +20,7 @@
 //! **Who may**: partners are those that the node file names. A partner speaks for the clients that
 //! are behind it, and connects them to where the file allows.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -31,19 +31,21 @@ use strait_core::node::{
 use strait_core::stats::{ProxyRefusal, ProxyStats, SessionStats};
 use strait_core::{Duration, Effect, Instant};
 use strait_dns::Meant;
-use strait_proxy::handshake::{Speech, Target, granted};
+use strait_proxy::handshake::{Target, granted};
 use strait_proxy::{Ends, Event, Key, Open};
 use strait_wire::ip::Unreachable;
 
-use crate::config::{ProxyConfig, ProxyConnect, ProxySource};
+use crate::config::{Connects, ProxyConfig, ProxySource};
 use crate::route::Prefix;
 
 mod explicit;
+mod locals;
 mod packing;
 mod partner;
 
 use self::explicit::{Asking, Explicit};
-use self::packing::{Directions, Packing, READ_OCTETS};
+use self::locals::{Locals, Phase};
+use self::packing::{Packing, READ_OCTETS};
 pub(crate) use self::partner::{ClassView, HOP_LIMIT, LinkView, Promise};
 use self::partner::{Limits, Partner};
 
@@ -76,37 +78,6 @@ const TIMED_OUT: u16 = 110;
 const HOST_UNREACHABLE: u16 = 113;
 const NETWORK_UNREACHABLE: u16 = 101;
 
-/// How far a connection of a host here is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// A client waits for an answer.
-    Asked,
-    /// It may have its connection.
-    Accepted,
-    /// A server is asked.
-    Connecting,
-    Open,
-}
-
-/// A connection with a host here.
-#[derive(Debug)]
-struct Local {
-    partner: usize,
-    key: Key,
-    phase: Phase,
-    /// How it hears of its connection, if it has asked by a listener of ours.
-    explicit: Option<Speech>,
-    /// When a client that waits for an answer is connected without one.
-    early_at: Option<Instant>,
-    /// Octets that it takes, and that it may give.
-    writable: u64,
-    credited: u64,
-    /// Ends of both directions: what we said, and what it did.
-    said_end: bool,
-    heard_end: bool,
-    directions: Directions,
-}
-
 /// A connection that a partner's client wants.
 #[derive(Debug)]
 struct AskedFor {
@@ -128,24 +99,20 @@ impl AskedFor {
 pub(crate) struct Proxy {
     owner: Owner,
     port: u16,
-    connect: ProxyConnect,
-    early_after: Option<Duration>,
     source: ProxySource,
     /// Streams of clients at a time, of each family.
     streams_max: u32,
     refuse_quic: bool,
     octets_max: u64,
     allow: Vec<Prefix>,
+    announce: Vec<Prefix>,
     own: Vec<IpAddr>,
     partners: Vec<Partner>,
     explicit: Explicit,
     packing: Packing,
-    locals: BTreeMap<StreamId, Local>,
-    ids: BTreeMap<(usize, Key), StreamId>,
+    locals: Locals,
     /// Partners' clients that aren't connected yet.
     asked: VecDeque<AskedFor>,
-    /// Clients that wait for an answer, and when they are connected without one.
-    early: BTreeSet<(Instant, StreamId)>,
     /// The number of the next connection to a server.
     next: u64,
     effects: VecDeque<Effect>,
@@ -159,27 +126,28 @@ impl Proxy {
         let limits = Limits::of(config);
         let explicit = config.explicit.iter().map(SocketAddr::ip);
         let partners = config.partners.iter();
-        let partners = partners.map(|it| Partner::new(it, limits, &own, tokens.draw() as u32));
+        let partners = partners.map(|it| {
+            let mut partner = Partner::new(it, limits, &own, tokens.draw() as u32);
+            partner.session.announce(&config.announce);
+            partner
+        });
         let partners = partners.collect();
         let own = own.into_iter().chain(explicit).collect();
         Self {
             owner,
             port: config.port,
-            connect: config.connect,
-            early_after: config.early_after.map(|time| time.0),
             source: config.source,
             refuse_quic: config.refuse_quic,
             streams_max: config.streams,
             octets_max: config.memory.0 / 2,
             allow: config.allow.clone(),
+            announce: config.announce.clone(),
             partners,
             own,
             explicit: Explicit::default(),
             packing: Packing::new(config.compress, config.partners.len()),
-            locals: BTreeMap::new(),
-            ids: BTreeMap::new(),
+            locals: Locals::new(config.idle.map(|time| time.0)),
             asked: VecDeque::new(),
-            early: BTreeSet::new(),
             next: 0,
             effects: VecDeque::new(),
             stats: ProxyStats::default(),
@@ -235,6 +203,7 @@ impl Proxy {
         for partner in &self.partners {
             sessions.add(&partner.session.stats());
             stats.partners_known += u64::from(partner.session.is_there());
+            stats.announced += partner.session.announced().len() as u64;
         }
         stats.sessions = sessions;
         stats
@@ -248,19 +217,7 @@ impl Proxy {
         self.explicit.check();
         self.packing.check();
         self.partners.iter().for_each(|it| it.session.check());
-        let known = self.locals.iter();
-        let known = known.filter(|(id, it)| self.ids.get(&(it.partner, it.key)) == Some(id));
-        assert_eq!(
-            known.count(),
-            self.ids.len(),
-            "a stream has no connection, or two"
-        );
-        let waiting = self.locals.values().filter(|it| it.early_at.is_some());
-        assert_eq!(
-            waiting.count(),
-            self.early.len(),
-            "nobody waits for this moment"
-        );
+        self.locals.check();
     }
 
     /// Something happened to a program's stream that hasn't asked yet; false if it isn't one.
@@ -290,12 +247,13 @@ impl Proxy {
         self.explicit.is_asked()
     }
 
-    /// Asks partners for what programs want. `is_near` says what lies at the gateway's hosts, and
-    /// `place_of` where a name is.
+    /// Asks partners for what programs want. `is_near` says what lies at the gateway's hosts,
+    /// `connects` when who wants that is connected, and `place_of` where a name is.
     pub(crate) fn grant_wishes(
         &mut self,
         now: Instant,
         is_near: impl Fn(IpAddr) -> bool,
+        connects: impl Fn(&Open) -> Connects,
         mut place_of: impl FnMut(IpAddr, &str) -> Option<(IpAddr, Option<IpAddr>)>,
     ) {
         while let Some((id, asking)) = self.explicit.next() {
@@ -311,7 +269,7 @@ impl Proxy {
             };
             let speech = asking.speech;
             let begun = server.and_then(|(server, gateway)| {
-                self.begin_explicit(now, id, server, gateway, &asking)
+                self.begin_explicit(now, id, (server, gateway), &asking, &connects)
             });
             if let Err((why, error)) = begun {
                 self.stats.refuse(why);
@@ -325,9 +283,9 @@ impl Proxy {
         &mut self,
         now: Instant,
         id: StreamId,
-        server: SocketAddr,
-        gateway: Option<IpAddr>,
+        (server, gateway): (SocketAddr, Option<IpAddr>),
         asking: &Asking,
+        connects: impl Fn(&Open) -> Connects,
     ) -> Result<(), (ProxyRefusal, u16)> {
         let partner = self.partner_at(server.ip(), gateway);
         let partner = partner.ok_or((ProxyRefusal::NoPartner, PERMISSION_DENIED))?;
@@ -343,44 +301,46 @@ impl Proxy {
         let client = SocketAddr::new(nobody, 0);
         let ends = Ends { client, server };
         let dscp = asking.dscp;
-        let key = session.open(now, Open { ends, dscp });
+        let open = Open { ends, dscp };
+        let key = session.open(now, open);
         let key = key.map_err(|_| (ProxyRefusal::Full, TRY_AGAIN))?;
-        self.add(id, partner, key, Phase::Asked);
-        if let Some(local) = self.locals.get_mut(&id) {
+        self.locals.add(now, id, partner, key, Phase::Asked);
+        if let Some(local) = self.locals.one_mut(id) {
             local.explicit = Some(asking.speech);
             (local.writable, local.credited) = (asking.writable, asking.credited);
         }
         self.carry(now, id, &asking.rest);
         if asking.ended {
-            self.hear_stream(now, id, StreamEvent::Fin, None);
+            self.hear_stream(now, id, StreamEvent::Fin, (None, Connects::WhenAnswered));
         }
-        match self.connect {
-            ProxyConnect::Early => self.let_in(id),
-            ProxyConnect::Honest => self.let_in_after(now, id),
+        match connects(&open) {
+            Connects::AtOnce => self.let_in(now, id),
+            Connects::After(time) => self.locals.let_in_at(now + time, id),
+            Connects::WhenAnswered => {}
         }
         Ok(())
     }
 
-    /// Something happened to a connection of a host here.
-    /// `gateway` is that of the name which an address stands for that a client asks for.
+    /// Something happened to a connection of a host here. Of a client that asks for one, `gateway`
+    /// is that of the name which its address stands for, and `connects` when it has its connection.
     pub(crate) fn hear_stream(
         &mut self,
         now: Instant,
         id: StreamId,
         event: StreamEvent<'_>,
-        gateway: Option<IpAddr>,
+        (gateway, connects): (Option<IpAddr>, Connects),
     ) {
         if let StreamEvent::Asked { src, dst, dscp, .. } = event {
             let ends = Ends {
                 client: src,
                 server: dst,
             };
-            return self.ask(now, id, Open { ends, dscp }, gateway);
+            return self.ask(now, id, Open { ends, dscp }, gateway, connects);
         }
         if self.hear_explicit(now, id, event) {
             return;
         }
-        let Some(local) = self.locals.get_mut(&id) else {
+        let Some(local) = self.locals.one_mut(id) else {
             if let StreamEvent::Opened { .. } = event {
                 self.operate(id, StreamOp::Reset(i32::from(CONNECTION_ABORTED)));
             }
@@ -394,8 +354,10 @@ impl Proxy {
                     session.accept(key);
                 }
                 local.phase = Phase::Open;
+                local.moved = now;
             }
             StreamEvent::Data(octets) => {
+                local.moved = now;
                 local.credited = local.credited.saturating_sub(octets.len() as u64);
                 self.carry(now, id, octets);
             }
@@ -417,12 +379,12 @@ impl Proxy {
             }
             StreamEvent::Asked { .. } | StreamEvent::Secured { .. } => {}
         }
-        self.advance(id);
+        self.advance(now, id);
     }
 
     /// Gives octets of a host here to the session.
     fn carry(&mut self, now: Instant, id: StreamId, octets: &[u8]) {
-        if let Some(local) = self.locals.get_mut(&id) {
+        if let Some(local) = self.locals.one_mut(id) {
             let partner = &mut self.partners[local.partner];
             let pays = partner.is_slow();
             let packed = self.packing.pack(&mut local.directions, pays, octets);
@@ -432,8 +394,19 @@ impl Proxy {
 
     /// A client wants a connection. If its address stands for a name, it has that at once: who took
     /// a name for known before it was wants no answer.
-    fn ask(&mut self, now: Instant, id: StreamId, open: Open, gateway: Option<IpAddr>) {
+    fn ask(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        open: Open,
+        gateway: Option<IpAddr>,
+        connects: Connects,
+    ) {
         let Some(partner) = self.partner_at(open.ends.server.ip(), gateway) else {
+            if self.partners.iter().any(Partner::is_announced) {
+                // Somebody may be responsible who hasn't said so.
+                return self.pass(id);
+            }
             let how = Refusal::Unreachable(Unreachable::AdminProhibited);
             return self.refuse(id, ProxyRefusal::NoPartner, how);
         };
@@ -444,25 +417,14 @@ impl Proxy {
             // It asks again.
             return self.refuse(id, ProxyRefusal::Full, Refusal::Silence);
         };
-        let early = self.connect == ProxyConnect::Early || gateway.is_some();
+        let early = connects == Connects::AtOnce || gateway.is_some();
         let phase = if early { Phase::Accepted } else { Phase::Asked };
-        self.add(id, partner, key, phase);
+        self.locals.add(now, id, partner, key, phase);
         if early {
             self.partners[partner].session.expect(now, key);
             self.operate(id, StreamOp::Accept);
-        } else {
-            self.let_in_after(now, id);
-        }
-    }
-
-    /// Has a client connected without an answer, if that takes longer than it may.
-    fn let_in_after(&mut self, now: Instant, id: StreamId) {
-        if let Some(after) = self.early_after
-            && let Some(local) = self.locals.get_mut(&id)
-        {
-            let at = now + after;
-            local.early_at = Some(at);
-            self.early.insert((at, id));
+        } else if let Connects::After(time) = connects {
+            self.locals.let_in_at(now + time, id);
         }
     }
 
@@ -506,6 +468,13 @@ impl Proxy {
             .map(|(_, at)| at)
     }
 
+    /// Whether an address is of this side by what the file says: no partner's word makes it its
+    /// own.
+    fn is_here(&self, address: IpAddr) -> bool {
+        let mut here = self.allow.iter().chain(&self.announce);
+        here.any(|it| it.contains(address)) || self.own.contains(&address)
+    }
+
     /// The partner with this address of its own.
     pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
         self.partners.iter().position(|it| it.address == address)
@@ -546,11 +515,14 @@ impl Proxy {
                         until,
                     });
                 }
-                Event::Accepted(key) => self.accept(partner, key),
+                // The far side has the connection that a client here wants.
+                Event::Accepted(key) => {
+                    let id = self.locals.find(partner, key);
+                    id.into_iter().for_each(|id| self.let_in(now, id));
+                }
                 Event::Ready(key) => {
-                    if let Some(id) = self.ids.get(&(partner, key)) {
-                        self.advance(*id);
-                    }
+                    let id = self.locals.find(partner, key);
+                    id.into_iter().for_each(|id| self.advance(now, id));
                 }
                 Event::Reset(key, error) => {
                     self.asked.retain(|it| !it.is(partner, key));
@@ -593,12 +565,18 @@ impl Proxy {
                 }
                 None => {}
             }
-            self.connect(partner, key, asked.open, &is_near);
+            self.connect(now, (partner, key), asked.open, &is_near);
         }
     }
 
     /// A partner's client wants a connection.
-    fn connect(&mut self, partner: usize, key: Key, open: Open, is_near: impl Fn(IpAddr) -> bool) {
+    fn connect(
+        &mut self,
+        now: Instant,
+        (partner, key): (usize, Key),
+        open: Open,
+        is_near: impl Fn(IpAddr) -> bool,
+    ) {
         let Open { ends, dscp } = open;
         let (client, server) = (ends.client.ip(), ends.server.ip());
         let allowed = self.allow.iter().any(|it| it.contains(server)) && is_near(server);
@@ -608,7 +586,10 @@ impl Proxy {
             Some(ProxyRefusal::NotAllowed)
         } else if own {
             None
-        } else if self.partner_of(client) != Some(partner) || is_nobodys(client) {
+        } else if self.partner_of(client) != Some(partner)
+            || is_nobodys(client)
+            || self.partners[partner].is_announced() && self.is_here(client)
+        {
             Some(ProxyRefusal::WrongSource)
         } else {
             None
@@ -623,7 +604,7 @@ impl Proxy {
             n: self.next,
         };
         self.next += 1;
-        self.add(id, partner, key, Phase::Connecting);
+        self.locals.add(now, id, partner, key, Phase::Connecting);
         let op = StreamOp::Connect {
             src: (self.source == ProxySource::Client && !own).then_some(ends.client),
             dst: ends.server,
@@ -633,48 +614,56 @@ impl Proxy {
         self.operate(id, op);
     }
 
-    /// The far side has the connection that a client here wants.
-    fn accept(&mut self, partner: usize, key: Key) {
-        if let Some(id) = self.ids.get(&(partner, key)).copied() {
-            self.let_in(id);
-        }
-    }
-
     /// Connects a client that waits for it.
-    fn let_in(&mut self, id: StreamId) {
-        let waiting = self.locals.get_mut(&id);
+    fn let_in(&mut self, now: Instant, id: StreamId) {
+        self.locals.end_wait(id);
+        let waiting = self.locals.one_mut(id);
         let Some(local) = waiting.filter(|it| it.phase == Phase::Asked) else {
             return;
         };
         let answer = local.explicit.map(granted);
         local.phase = Phase::Accepted;
-        let early = local.early_at.take();
-        early.into_iter().for_each(|at| {
-            self.early.remove(&(at, id));
-        });
         let Some(answer) = answer else {
             return self.operate(id, StreamOp::Accept);
         };
         local.phase = Phase::Open;
         local.writable = local.writable.saturating_sub(answer.len() as u64);
         self.operate(id, StreamOp::Send(answer));
-        self.advance(id);
+        self.advance(now, id);
     }
 
     /// Connects clients that have waited long enough for an answer.
     fn let_in_early(&mut self, now: Instant) {
-        while let Some((_, id)) = self.early.first().copied().filter(|(at, _)| *at <= now) {
+        while let Some(id) = self.locals.next_early(now) {
             self.stats.early += 1;
-            self.let_in(id);
+            self.let_in(now, id);
+        }
+    }
+
+    /// Ends connections on which nothing has moved for longer than may be, and nothing waits for
+    /// the link.
+    fn end_idle(&mut self, now: Instant) {
+        while let Some(id) = self.locals.next_idle(now) {
+            let Some(local) = self.locals.one_mut(id) else {
+                continue;
+            };
+            let (partner, key) = (local.partner, local.key);
+            let session = &mut self.partners[partner].session;
+            if session.is_leaving(key) {
+                local.moved = now;
+                continue;
+            }
+            session.expire(key);
+            self.follow(now, partner);
         }
     }
 
     /// The far side ended a stream.
     fn end(&mut self, now: Instant, partner: usize, key: Key, error: u16) {
-        let Some(id) = self.ids.get(&(partner, key)).copied() else {
+        let Some(id) = self.locals.find(partner, key) else {
             return;
         };
-        let phase = self.locals.get(&id).map(|it| it.phase);
+        let phase = self.locals.one(id).map(|it| it.phase);
         match phase {
             Some(Phase::Asked) if self.refuse_explicit(now, id, error) => {}
             Some(Phase::Asked) => self.refuse(id, ProxyRefusal::Server, as_refusal(error)),
@@ -685,7 +674,7 @@ impl Proxy {
 
     /// Tells a program that asked by a listener of ours that its connection came to nothing.
     fn refuse_explicit(&mut self, now: Instant, id: StreamId, error: u16) -> bool {
-        let Some(speech) = self.locals.get(&id).and_then(|it| it.explicit) else {
+        let Some(speech) = self.locals.one(id).and_then(|it| it.explicit) else {
             return false;
         };
         self.stats.refuse(ProxyRefusal::Server);
@@ -696,10 +685,10 @@ impl Proxy {
 
     /// The far side is silent, and hadn't accepted a stream.
     fn lose(&mut self, now: Instant, partner: usize, key: Key) {
-        let Some(id) = self.ids.get(&(partner, key)).copied() else {
+        let Some(id) = self.locals.find(partner, key) else {
             return;
         };
-        match self.locals.get(&id).map(|it| it.phase) {
+        match self.locals.one(id).map(|it| it.phase) {
             Some(Phase::Asked) if self.refuse_explicit(now, id, TIMED_OUT) => {}
             Some(Phase::Asked) => self.pass(id),
             _ => self.operate(id, StreamOp::Reset(i32::from(TIMED_OUT))),
@@ -708,8 +697,8 @@ impl Proxy {
     }
 
     /// Moves octets of a connection on, both ways.
-    fn advance(&mut self, id: StreamId) {
-        let Some(local) = self.locals.get_mut(&id) else {
+    fn advance(&mut self, now: Instant, id: StreamId) {
+        let Some(local) = self.locals.one_mut(id) else {
             return;
         };
         if local.phase != Phase::Open {
@@ -729,6 +718,7 @@ impl Proxy {
             };
             if !octets.is_empty() {
                 local.writable -= octets.len() as u64;
+                local.moved = now;
                 self.effects.push_back(stream(StreamOp::Send(octets)));
                 continue;
             }
@@ -771,30 +761,8 @@ impl Proxy {
         }
     }
 
-    fn add(&mut self, id: StreamId, partner: usize, key: Key, phase: Phase) {
-        let local = Local {
-            partner,
-            key,
-            phase,
-            explicit: None,
-            early_at: None,
-            writable: 0,
-            credited: 0,
-            said_end: false,
-            heard_end: false,
-            directions: Directions::default(),
-        };
-        self.ids.insert((partner, key), id);
-        self.locals.insert(id, local);
-    }
-
     fn forget(&mut self, id: StreamId) {
-        if let Some(local) = self.locals.remove(&id) {
-            self.ids.remove(&(local.partner, local.key));
-            let early = local.early_at.map(|at| (at, id));
-            early.iter().for_each(|it| {
-                self.early.remove(it);
-            });
+        if let Some(local) = self.locals.remove(id) {
             self.packing.forget(local.directions, local.partner);
         }
     }
@@ -811,6 +779,7 @@ impl Proxy {
     /// Has a session take note of the time.
     pub(crate) fn tend(&mut self, now: Instant, partner: usize) {
         self.let_in_early(now);
+        self.end_idle(now);
         self.explicit.tend(now);
         self.operate_explicit();
         self.partners[partner].tend(now);
@@ -848,10 +817,10 @@ impl Proxy {
     /// When a session has something to do, as of the moment at which it was looked at last.
     pub(crate) fn wake(&self) -> Option<Instant> {
         let partners = self.partners.iter().filter_map(Partner::wake);
-        let early = self.early.first().map(|(at, _)| *at);
+        let locals = self.locals.wake();
         let asked = self.asked.iter().map(|it| it.until);
         let explicit = self.explicit.wake();
-        partners.chain(early).chain(asked).chain(explicit).min()
+        partners.chain(locals).chain(asked).chain(explicit).min()
     }
 }
 

@@ -318,9 +318,18 @@ impl Partner {
         self.link.is_none_or(|it| it.bit_s <= PACKED_BIT_S)
     }
 
+    /// Whether who is behind it is what it says itself.
+    pub(super) const fn is_announced(&self) -> bool {
+        self.prefixes.is_empty()
+    }
+
     /// The length of its longest prefix for an address, if that is near it.
     pub(super) fn nearness(&self, address: IpAddr) -> Option<u8> {
-        let near = self.prefixes.iter().filter(|it| it.contains(address));
+        let prefixes = match self.is_announced() {
+            true => self.session.announced(),
+            false => &self.prefixes,
+        };
+        let near = prefixes.iter().filter(|it| it.contains(address));
         near.map(|it| it.length).max()
     }
 

@@ -6,14 +6,19 @@ use strait_core::units::{Octets, Time};
 use strait_wire::ip::SynOptions;
 
 use super::*;
-use crate::config::PartnerConfig;
+use crate::config::{PartnerConfig, ProxyConnect};
 
+mod announced;
 mod explicit;
+mod idle;
 mod packed;
 
 const OWNER: Owner = Owner(257);
 /// An address that stands for a name behind the far side.
 const NAMED: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1));
+
+/// Of something that happened which is no question of a client's.
+const QUIETLY: (Option<IpAddr>, Connects) = (None, Connects::WhenAnswered);
 
 const LINK: LinkView = LinkView {
     bit_s: 9600,
@@ -50,12 +55,16 @@ fn config(partner: &str, prefix: &str, allow: &str) -> ProxyConfig {
         explicit: Vec::new(),
         connect: ProxyConnect::Honest,
         early_after: None,
+        classes: Vec::new(),
+        idle: None,
         hold: None,
         compress: false,
         memory: Octets(128 << 20),
         streams: 1024,
         source: ProxySource::Client,
         refuse_quic: true,
+        closed: false,
+        announce: Vec::new(),
         allow: vec![allow.parse().unwrap()],
         partners: vec![PartnerConfig {
             address: partner.parse().unwrap(),
@@ -76,6 +85,8 @@ struct Pair {
     longest: usize,
     /// Nothing crosses.
     cut: bool,
+    /// When clients are connected.
+    connects: Connects,
     /// Whom an address of an open is for.
     meant: fn(IpAddr) -> Option<Meant>,
     effects: [Vec<Effect>; 2],
@@ -86,8 +97,10 @@ impl Pair {
         let near = config("10.9.0.2", "10.2.0.0/24", "10.1.0.0/24");
         let far = config("10.9.0.1", "10.1.0.0/24", "10.2.0.0/24");
         let mut own = ["10.9.0.1", "10.9.0.2"].iter();
+        let mut connects = Connects::WhenAnswered;
         let sides = [near, far].map(|mut config| {
             change(&mut config);
+            connects = config.connects("");
             let own: IpAddr = own.next().unwrap().parse().unwrap();
             Proxy::new(OWNER, &config, vec![own], u64::from(own.is_ipv4()))
         });
@@ -98,6 +111,7 @@ impl Pair {
             hops_left: HOP_LIMIT,
             longest: 0,
             cut: false,
+            connects,
             meant: |_| None,
             effects: [Vec::new(), Vec::new()],
         };
@@ -136,7 +150,7 @@ impl Pair {
             StreamEvent::Asked { dst, .. } if dst.ip() == NAMED => Some(address("10.9.0.2:1").ip()),
             _ => None,
         };
-        self.sides[side].hear_stream(self.now, id, event, gateway);
+        self.sides[side].hear_stream(self.now, id, event, (gateway, self.connects));
         self.settle();
     }
 
@@ -412,7 +426,7 @@ fn octets_and_ends_cross_both_ways_within_credit() {
     pair.tell(1, far, StreamEvent::Fin);
     assert!(pair.take(0).contains(&(near, StreamOp::Fin)));
     for side in &pair.sides {
-        assert!(side.locals.is_empty() && side.ids.is_empty());
+        assert!(side.locals.is_empty());
         let books = side.stats().sessions.streams;
         assert_eq!((books.ended, books.delivered), (1, 70_008 + 3 * PIECE));
     }
@@ -627,7 +641,7 @@ fn a_datagram_waits_while_others_of_its_class_do_but_not_for_ever() {
     let [near, _] = pair.connect();
     let now = pair.now;
     let proxy = &mut pair.sides[0];
-    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), None);
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), QUIETLY);
     let first = proxy.poll(now, 0, 10, class(0)).unwrap();
     // At 9600 bit/s: 750 ms of line, headers included.
     assert!((865..=900 - 28).contains(&first.len()), "{}", first.len());
@@ -655,10 +669,10 @@ fn a_stream_that_is_alone_on_a_slow_line_has_longer_datagrams() {
     let now = pair.now;
     let proxy = &mut pair.sides[0];
     proxy.set_link(now, 0, Some(slow));
-    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), None);
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), QUIETLY);
     let alone = proxy.poll(now, 0, 10, class(0)).unwrap();
     assert!((700..=768 - 28).contains(&alone.len()), "{}", alone.len());
-    proxy.hear_stream(now, other, StreamEvent::Data(&[2; 6000]), None);
+    proxy.hear_stream(now, other, StreamEvent::Data(&[2; 6000]), QUIETLY);
     let both = proxy.poll(now, 0, 10, class(0)).unwrap();
     assert!(both.len() <= 256 - 28, "{}", both.len());
 }
@@ -684,7 +698,7 @@ fn a_turn_has_what_waits_and_nothing_pushes_that_out() {
     let now = pair.now;
     let proxy = &mut pair.sides[0];
     proxy.set_link(now, 0, Some(hf));
-    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), None);
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), QUIETLY);
     assert!(proxy.poll(now, 0, 10, class(0)).is_some());
     // 30 s of 9600 bit/s, or what the class has room for, with the longest datagram.
     let tight = |queued| ClassView {
@@ -711,7 +725,7 @@ fn while_nothing_leaves_no_second_datagram_joins_the_first() {
     let proxy = &mut pair.sides[0];
     let silent = LinkView { silent: true, ..hf };
     proxy.set_link(now, 0, Some(silent));
-    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), None);
+    proxy.hear_stream(now, near, StreamEvent::Data(&[1; 6000]), QUIETLY);
     assert!(proxy.poll(now, 0, 10, class(0)).is_some());
     assert_eq!(proxy.poll(later, 0, 10, class(1500)), None);
     proxy.set_link(later, 0, Some(hf));
@@ -732,10 +746,10 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
     assert_eq!(proxy.promise(now, 0).octets, 0);
-    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 20_000]), None);
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 20_000]), QUIETLY);
     // With a packet's headers for each 1,500 octets.
     assert_eq!(proxy.promise(now, 0).octets, 20_000 + PIECE + 14 * 48);
-    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 30_000]), None);
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 30_000]), QUIETLY);
     // 30 s of 9600 bit/s with what waits at the link, where two datagrams are enough.
     assert_eq!(proxy.promise(now, 0).octets, 36_000);
     proxy.set_link(now, 0, Some(LinkView { queued: 1500, ..hf }));
@@ -748,7 +762,7 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let now = pair.now;
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
-    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 15_000]), None);
+    proxy.hear_stream(now, far, StreamEvent::Data(&[1; 15_000]), QUIETLY);
     assert_eq!(proxy.promise(now, 0).octets, 12_000);
     // What answers it goes whole.
     let connects = |(_, op): &(StreamId, StreamOp)| matches!(op, StreamOp::Connect { .. });
@@ -758,7 +772,7 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     let now = pair.now;
     let proxy = &mut pair.sides[1];
     proxy.set_link(now, 0, Some(hf));
-    proxy.hear_stream(now, *far, StreamEvent::Data(&[1; 16_000]), None);
+    proxy.hear_stream(now, *far, StreamEvent::Data(&[1; 16_000]), QUIETLY);
     assert_eq!(proxy.promise(now, 0).octets, 16_000 + PIECE + 11 * 48);
     let later = now + ASKED_FOR;
     assert!(proxy.promise(later, 0).octets > 12_000);

@@ -31,6 +31,9 @@ impl State {
     }
 }
 
+/// The C_PDU of frames whose own is given up, or cut anew.
+const NOBODYS: u64 = u64::MAX;
+
 #[derive(Debug)]
 struct Frame {
     unit: u64,
@@ -573,25 +576,28 @@ impl<T> Sender<T> {
         let unit = self.units.remove(&number)?;
         for frame in self.frames.iter_mut().filter(|frame| frame.unit == number) {
             frame.dropped = true;
-            (frame.from, frame.to) = (0, 0);
+            (frame.unit, frame.from, frame.to) = (NOBODYS, 0, 0);
         }
         self.cutting.retain(|cutting| *cutting != number);
         Some(unit)
     }
 
     /// Gives up the frames of a C_PDU, which the other end hasn't got all of, and cuts it into
-    /// shorter ones: on a channel that got worse, long ones would never arrive.
+    /// shorter ones: on a channel that got worse, long ones would never arrive. It goes as it came,
+    /// before those that were offered later: whoever puts them in order waits for the first.
     fn cut_anew(&mut self, number: u64) {
         let Some(mut unit) = self.drop_frames(number) else {
             return;
         };
         (unit.cut, unit.open, unit.sent) = (0, 0, None);
-        self.units.insert(self.next_unit, unit);
+        self.units.insert(number, unit);
         // Nothing comes between the frames of one C_PDU.
         let begun = self.cutting.front().and_then(|front| self.units.get(front));
-        let place = usize::from(begun.is_some_and(|unit| unit.cut > 0));
-        self.cutting.insert(place, self.next_unit);
-        self.next_unit += 1;
+        let first = usize::from(begun.is_some_and(|unit| unit.cut > 0));
+        let mut waiting = self.cutting.iter().enumerate().skip(first);
+        let place = waiting.find(|(_, other)| **other > number);
+        let place = place.map_or(self.cutting.len(), |(place, _)| place);
+        self.cutting.insert(place, number);
     }
 
     /// The other end was told our lower edge, and has forgotten what came above it: all of that

@@ -573,3 +573,37 @@ fn bits_for_frames_that_were_not_sent_are_refused() {
         }
     }
 }
+
+/// On a channel that got worse C_PDUs go again in shorter frames in the order in which they came,
+/// before those that came later: what waits for the first waits no longer than it has to.
+#[test]
+fn what_is_cut_anew_goes_in_the_order_in_which_it_came() {
+    let mut sender = Sender::new(Numbering::long(), 1023);
+    let next = |sender: &mut Sender<()>, segment| {
+        let data = sender.next(1023, segment, Instant::ZERO, |_| Instant::ZERO);
+        data.map(|data| (data.dropped, data.segment.octets.first().copied()))
+    };
+    for octet in 0..4 {
+        sender.offer(alloc::vec![octet; 100], false, false, ());
+        next(&mut sender, 100);
+    }
+    sender.offer(alloc::vec![4; 20], false, false, ());
+    let mut quality = Quality::default();
+    sender.set_again_max(30);
+    // The first arrived, the last two are told of later.
+    let told = |above: usize| (above < 1).then_some(false);
+    sender
+        .acknowledge(1, told, 20, &mut quality)
+        .expect("in sync");
+    let none = |_: usize| Some(false);
+    sender
+        .acknowledge(1, none, 20, &mut quality)
+        .expect("in sync");
+    let sent: Vec<_> = core::iter::from_fn(|| next(&mut sender, 20)).collect();
+    let (dropped, others) = sent.split_at(3);
+    assert_eq!(dropped, [(true, None); 3]);
+    let mut order: Vec<u8> = others.iter().filter_map(|(_, octet)| *octet).collect();
+    assert_eq!(order.len(), 3 * 5 + 1);
+    order.dedup();
+    assert_eq!(order, [1, 2, 3, 4]);
+}

@@ -263,6 +263,9 @@ impl TrafficKeys {
         if site.http2 && connections != 1 {
             return Err(self.bounds("site", "without http2, or beside connections = 1"));
         }
+        if site.http2 && site.via.is_some() {
+            return Err(self.bounds("site", "without http2, or without via"));
+        }
         Ok(site)
     }
 

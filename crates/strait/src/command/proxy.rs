@@ -23,7 +23,8 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Print a shell script that brings clients to the proxy, by a table of `nft` of its own and a
-    /// routing rule. While the gateway doesn't run, connections pass as without it.
+    /// routing rule. While the gateway doesn't run, connections pass as without it, or have no way
+    /// if the file says `closed`.
     Rules {
         /// The node file.
         file: PathBuf,
@@ -53,7 +54,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn rules(file: &Path, undo: bool) -> anyhow::Result<ExitCode> {
     let config = load_node(&DiskFiles, file)?;
     let rules = proxy_rules::set(&config).with_context(|| none(file))?;
-    let script = if undo { proxy_rules::undo() } else { rules };
+    let script = if undo {
+        proxy_rules::undo(&config)
+    } else {
+        rules
+    };
     crate::output::print(&script);
     Ok(ExitCode::SUCCESS)
 }

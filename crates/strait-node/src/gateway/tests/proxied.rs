@@ -16,6 +16,18 @@ fn side(own: u8, proxy: &str) -> String {
     )
 }
 
+#[test]
+fn a_class_that_the_policy_does_not_have_is_refused() {
+    let text = side(1, "").replace(
+        "[[proxy.partner]]",
+        "[[proxy.class]]\nclass = \"nobodys\"\nconnect = \"early\"\n[[proxy.partner]]",
+    );
+    let config = config_text::parse("a.toml", &text).unwrap();
+    let error = Gateway::new(&config).unwrap_err().to_string();
+    assert!(error.contains("[[proxy.class]] nobodys"), "{error}");
+    assert!(error.contains("standard"), "{error}");
+}
+
 /// Two gateways that have had a second to greet each other.
 fn pair(proxy: &str) -> [Gateway; 2] {
     let mut both = [1, 2].map(|own| gateway(&side(own, proxy)));

@@ -3,6 +3,8 @@
 use alloc::format;
 use alloc::string::String;
 
+use strait_proxy::handshake::Speech;
+
 use super::super::explicit::WAITING_MAX;
 use super::*;
 
@@ -48,18 +50,20 @@ impl Pair {
             dscp: 10,
         };
         let now = self.now;
-        self.sides[0].hear_stream(now, id, opened, None);
+        self.sides[0].hear_stream(now, id, opened, QUIETLY);
         let writable = StreamEvent::Writable(65_536);
-        self.sides[0].hear_stream(now, id, writable, None);
+        self.sides[0].hear_stream(now, id, writable, QUIETLY);
         id
     }
 
     /// It says something; `name` is where names lead.
     fn say(&mut self, id: StreamId, octets: &[u8], name: Option<IpAddr>) {
         let now = self.now;
-        self.sides[0].hear_stream(now, id, StreamEvent::Data(octets), None);
+        self.sides[0].hear_stream(now, id, StreamEvent::Data(octets), QUIETLY);
         let gateway = address("10.9.0.2:1").ip();
-        self.sides[0].grant_wishes(now, is_near, |_, _| Some((name?, Some(gateway))));
+        let connects = self.connects;
+        let place = |_, _: &str| Some((name?, Some(gateway)));
+        self.sides[0].grant_wishes(now, is_near, |_| connects, place);
         self.settle();
     }
 
@@ -204,9 +208,9 @@ fn nobody_is_let_in_whose_partner_is_silent() {
         dst: address("127.0.0.1:1080"),
         dscp: 0,
     };
-    proxy.hear_stream(Instant::ZERO, id, opened, None);
-    proxy.hear_stream(Instant::ZERO, id, StreamEvent::Data(REQUEST), None);
-    proxy.grant_wishes(Instant::ZERO, |_| true, |_, _| None);
+    proxy.hear_stream(Instant::ZERO, id, opened, QUIETLY);
+    proxy.hear_stream(Instant::ZERO, id, StreamEvent::Data(REQUEST), QUIETLY);
+    proxy.grant_wishes(Instant::ZERO, |_| true, |_| QUIETLY.1, |_, _| None);
     let effects: Vec<Effect> = iter::from_fn(|| proxy.poll_effect()).collect();
     let ops = effects.into_iter().filter_map(|it| match it {
         Effect::Stream { id, op } => Some((id, op)),
