@@ -24,6 +24,8 @@ const MOST: f64 = 0.35;
 const HOG: f64 = 0.2;
 /// Of the time, what a line sends that is full.
 const FULL: f64 = 0.6;
+/// Packets that come at once: what TCP begins with (RFC 6928), and what opens and ends it.
+const BURST: f64 = 16.0;
 /// Code points of what goes behind all else: LE (RFC 8622) and CS1, which was that before.
 const LAST: [u8; 2] = [1, 8];
 /// Flows that a host begins in a second where no person does.
@@ -119,11 +121,13 @@ impl<'s, 'a> Load<'s, 'a> {
         let held = flow.row.held_packets as f64 * flow.octets_in / flow.packets_in.max(1.0);
         let wanted = (flow.octets_out + held) / self.span.s;
         let own = asked.max(wanted) >= LITTLE * self.fair || self.share(flow) >= MOST;
-        if own && !call {
-            return false;
-        }
         // A radio's turns are no load.
         let wait_s = flow.wait_s - flow.turn_s;
+        // A few packets at once wait behind each other.
+        let burst = flow.octets_in >= LITTLE * self.fair * wait_s && flow.packets_in <= BURST;
+        if (own || burst) && !call {
+            return false;
+        }
         let lost = flow.crowded_out();
         let loss = if call { CALL_LOSS } else { LOSS };
         let loses = lost >= ENOUGH && share(lost, flow.packets_in) >= loss;

@@ -13,6 +13,8 @@ use crate::span::{Link, Span, last_life, share};
 const LATE: usize = 4;
 /// Of these, the ones whose frames may not have come yet by a long way.
 const ON_ITS_WAY: usize = 1;
+/// Snapshots later than sent, what comes by a long way.
+const DELAYED: usize = 2;
 /// By how much the times may differ that both ends tell of.
 const SKEW_S: f64 = 2.0;
 /// Packets that a share is made of, at least.
@@ -148,8 +150,12 @@ fn slow(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
 /// its way is there some snapshots later: of each such delay the one by which least is lost.
 fn lossy(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     let delays = 0..=LATE.min(sent.len()).min(came.len());
-    let all = delays.filter_map(|by| lost(&sent[..sent.len() - by], &came[by..]));
-    let (lost, frames, fades) = all.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let all = delays.map(|by| lost(&sent[..sent.len() - by], &came[by..]));
+    let all: Vec<_> = all.collect();
+    // As long as a long way isn't ruled out, nothing is known.
+    let known = all.iter().filter_map(|it| *it);
+    let known = known.filter(|_| all.iter().take(DELAYED + 1).all(Option::is_some));
+    let (lost, frames, fades) = known.min_by(|one, other| one.0.total_cmp(&other.0))?;
     if lost < LOSSY || lost * frames < ENOUGH {
         return None;
     }
