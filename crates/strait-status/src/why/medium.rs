@@ -224,7 +224,7 @@ fn station(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
                 "The station {name} doesn't answer: {} of {} turns were for nothing in {}, and nothing \
                  was heard of it.",
                 unanswered,
-                turns,
+                turns.max(unanswered),
                 time(span.s)
             );
             let look = "check frequency, antenna and the hour with the other station; `strait status` \
@@ -351,7 +351,8 @@ fn slow(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     let port = link.port;
     let takes_turns = port.hf.is_some() || port.hop.is_some();
     let waits = |it: &crate::Snapshot| it.classes.iter().any(|class| class.queued_packets > 0);
-    let several = span.steps.len() >= 3;
+    // On the air of several, others take their part of it.
+    let several = span.steps.len() >= 4 && port.neighbours.len() < 2;
     let Some(rate_bit_s) = port.rate_bit_s.filter(|_| several && !takes_turns) else {
         return;
     };
