@@ -110,7 +110,7 @@ impl Recording {
         self.add_saying(n, at_s, snapshot, &says)
     }
 
-    /// The same where it is known why the node is slow: of snapshots that are too far apart to tell.
+    /// The same where it is known why the node is slow: of snapshots too far apart to tell.
     pub fn add_judged(&mut self, n: usize, at_s: f64, snapshot: &Snapshot, why: &Why) -> String {
         self.add_saying(n, at_s, snapshot, &why.into())
     }
