@@ -54,6 +54,10 @@ impl Drop for Running {
 }
 
 fn gateway(folder: &Path, name: &str) -> Running {
+    Running::start(&mut start_gateway(folder, name))
+}
+
+fn start_gateway(folder: &Path, name: &str) -> Command {
     let nodes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/nodes");
     let file = |suffix: &str| folder.join(format!("{name}.{suffix}"));
     let mut command = Command::new("unshare");
@@ -68,7 +72,7 @@ fn gateway(folder: &Path, name: &str) -> Running {
         .arg(file("sock"))
         .arg("--journal")
         .arg(file("journal"));
-    Running::start(&mut command)
+    command
 }
 
 #[test]
@@ -333,4 +337,39 @@ fn a_gateway_waits_for_a_modem_that_starts_after_it() {
     );
     thread::spawn(move || lines.for_each(drop));
     running.end("-TERM");
+}
+
+/// As a gateway's predecessor does that is still ending when it starts.
+#[test]
+fn a_line_may_be_busy_for_a_moment_and_no_longer() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("run: skipped, this needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let line = folder.path().join("a.line");
+    let link = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/links/serial-9600.toml");
+    let mut emulate = Command::new(STRAIT);
+    emulate.arg("emulate").arg(link).stdout(Stdio::null());
+    emulate.arg(format!("--a=pty:{}", line.display()));
+    emulate.arg(format!(
+        "--b=pty:{}",
+        folder.path().join("b.line").display()
+    ));
+    let _emulator = Running::start(&mut emulate);
+
+    let taken = fs::File::open(&line).unwrap();
+    taken.lock().unwrap();
+    let mut refused = start_gateway(folder.path(), "a");
+    let output = refused.stderr(Stdio::piped()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("another program uses it"), "{told}");
+
+    let gives_back = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        drop(taken);
+    });
+    gateway(folder.path(), "a").end("-INT");
+    gives_back.join().unwrap();
 }

@@ -5,6 +5,8 @@ pub mod ports;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{self, Duration};
 
 use nix::errno::Errno;
 use strait_core::id::PortId;
@@ -106,7 +108,7 @@ impl LiveGateway {
             runner.add_service(Box::new(journal.flusher()));
             runner.set_recorder(Box::new(journal.clone()));
         }
-        let failures = runner.open_ports();
+        let failures = open_ports(&mut runner);
         let down: Vec<PortId> = failures.iter().map(|(port, _)| *port).collect();
         judge(config, failures)?;
         judge_listeners(&runner)?;
@@ -228,6 +230,26 @@ fn add_services(
     let address = metrics.address();
     runner.add_service(Box::new(metrics));
     Ok(Some(address))
+}
+
+/// How long a device may be another's when a gateway starts.
+///
+/// A predecessor that is still ending has its lines for a moment, and the kernel itself says of a
+/// terminal that it is busy where its line discipline is (`tty_reopen`).
+const BUSY_MAX: Duration = Duration::from_secs(2);
+/// When a gateway looks again whether it still is.
+const BUSY_STEP: Duration = Duration::from_millis(100);
+
+/// Opens the ports; what is another's for a moment is waited for.
+fn open_ports(runner: &mut Runner<dyn Node>) -> Vec<(PortId, Error)> {
+    let is_busy = |error: &Error| error.errno() == Some(Errno::EBUSY as i32);
+    let mut failures = runner.open_ports();
+    let began = time::Instant::now();
+    while failures.iter().any(|(_, error)| is_busy(error)) && began.elapsed() < BUSY_MAX {
+        thread::sleep(BUSY_STEP);
+        failures = runner.open_ports();
+    }
+    failures
 }
 
 /// Whether a gateway makes sense without the ports that could not be opened.
