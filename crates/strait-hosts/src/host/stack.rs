@@ -1,7 +1,7 @@
 //! A host's sockets: what an operating system offers its applications.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use strait_core::chance::Stream;
 use strait_core::fate::Origin;
@@ -227,13 +227,18 @@ impl Stack {
         built
     }
 
-    /// Sends an OSPF hello of a router that has heard no other; false from an IPv6 address.
+    /// Sends an OSPF hello of a router that has heard no other. In IPv6 its address is link-local,
+    /// with the interface identifier of `src`.
     pub fn send_ospf_hello(&mut self, now: Instant, src: IpAddr, interval_s: u16) -> bool {
-        let IpAddr::V4(src) = src else {
-            return false;
-        };
         let mut bytes = self.buffer();
-        let built = ip::build_ospf_hello(src, interval_s, &[], &mut bytes);
+        let built = match src {
+            IpAddr::V4(src) => ip::build_ospf_hello(src, interval_s, &[], &mut bytes),
+            IpAddr::V6(src) => {
+                let [.., a, b, c, d] = src.segments();
+                let own = Ipv6Addr::new(0xfe80, 0, 0, 0, a, b, c, d);
+                ip::build_ospf3_hello(own, interval_s, &mut bytes)
+            }
+        };
         if built {
             self.enqueue(now, bytes);
         }

@@ -1,7 +1,7 @@
 //! Background chatter and routers' hellos: packets to everybody, from a thread in the host's
 //! namespace.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -9,9 +9,12 @@ use std::thread;
 use socket2::{Domain, Protocol, Socket, Type};
 use strait_core::time::{Duration, Instant};
 use strait_live::clock::monotonic;
-use strait_live::error::Doing;
+use strait_live::error::{Doing, Error};
+use strait_live::kernel::namespace::Namespace;
 use strait_traffic::{Family, FlowLog, Side, Traffic, chatter_round, hello_interval_s, report};
-use strait_wire::ip::{IPV4_HEADER_OCTETS, build_ospf_hello, protocol};
+use strait_wire::ip::{
+    IPV4_HEADER_OCTETS, IPV6_HEADER_OCTETS, build_ospf_hello, build_ospf3_hello, protocol,
+};
 
 use super::{Collected, Flow, Origin, Program};
 use crate::{LabError, Stage};
@@ -70,21 +73,42 @@ fn socket(from: IpAddr) -> std::io::Result<Socket> {
 }
 
 /// A socket for OSPF's packets, which the kernel puts behind an IP header.
-fn hello_socket(from: IpAddr) -> std::io::Result<Socket> {
+fn hello_socket(from: SocketAddr) -> std::io::Result<Socket> {
     let ospf = Protocol::from(i32::from(protocol::OSPF));
-    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(ospf))?;
-    if let IpAddr::V4(from) = from {
-        socket.set_multicast_if_v4(&from)?;
+    let socket = Socket::new(Domain::for_address(from), Type::RAW, Some(ospf))?;
+    match from {
+        SocketAddr::V4(from) => {
+            socket.set_multicast_if_v4(from.ip())?;
+            socket.set_multicast_ttl_v4(1)?;
+        }
+        SocketAddr::V6(from) => {
+            socket.set_multicast_if_v6(from.scope_id())?;
+            socket.set_multicast_hops_v6(1)?;
+        }
     }
-    socket.set_multicast_ttl_v4(1)?;
-    socket.bind(&SocketAddr::new(from, 0).into())?;
+    socket.bind(&from.into())?;
     Ok(socket)
 }
 
+/// The host's address on its Ethernet that a router of OSPF speaks from: in IPv6 the link-local one.
+fn router_address(host: &Namespace, from: IpAddr) -> Result<SocketAddr, Error> {
+    if from.is_ipv4() {
+        return Ok(SocketAddr::new(from, 0));
+    }
+    let addresses = host.netlink()?.addresses()?;
+    let link_local = addresses.into_iter().find_map(|it| match it.address {
+        IpAddr::V6(own) if own.is_unicast_link_local() => Some((own, it.link)),
+        _ => None,
+    });
+    let (own, link) = link_local
+        .ok_or_else(|| Error::invalid("speak as a router", "the host has no link-local address"))?;
+    Ok(SocketAddrV6::new(own, 0, 0, link).into())
+}
+
 impl Speaker {
-    fn socket(self, from: IpAddr) -> std::io::Result<Socket> {
+    fn socket(self, from: SocketAddr) -> std::io::Result<Socket> {
         match self {
-            Self::Computer => socket(from),
+            Self::Computer => socket(from.ip()),
             Self::Router => hello_socket(from),
         }
     }
@@ -98,7 +122,13 @@ impl Speaker {
                 let message = packet.split_off(IPV4_HEADER_OCTETS.min(packet.len()));
                 vec![(SocketAddr::from(([224, 0, 0, 5], 0)), message)]
             }
-            (Self::Router, IpAddr::V6(_)) => Vec::new(),
+            (Self::Router, IpAddr::V6(from)) => {
+                let mut packet = Vec::new();
+                build_ospf3_hello(from, hello_interval_s(period), &mut packet);
+                let message = packet.split_off(IPV6_HEADER_OCTETS.min(packet.len()));
+                let routers = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 5);
+                vec![(SocketAddr::from((routers, 0)), message)]
+            }
             (Self::Computer, _) => {
                 let round = chatter_round(family).into_iter();
                 round.map(|(to, octets)| (to, vec![b'?'; octets])).collect()
@@ -112,9 +142,13 @@ impl Program for Chatter {
         let (from, family) = (flow.address(0), flow.config.family);
         let host = flow.host(stage, 0);
         let speaker = self.speaker;
+        let from = match speaker {
+            Speaker::Computer => SocketAddr::new(from, 0),
+            Speaker::Router => router_address(host, from)?,
+        };
         let socket = host.enter(|| speaker.socket(from))?;
         let socket = socket.doing(|| "open a socket for background chatter")?;
-        let round = speaker.round(from, family, self.period);
+        let round = speaker.round(from.ip(), family, self.period);
         let (period, sent) = (self.period, Arc::clone(&self.sent));
         let (mut next, end) = (origin.at + flow.start, origin.at + flow.stop);
         self.sender = Some(thread::spawn(move || {

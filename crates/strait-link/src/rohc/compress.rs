@@ -28,6 +28,36 @@ struct Entry {
     coder: Coder,
     look: RtpLook,
     unheard: Unheard,
+    alone: Alone,
+}
+
+/// Packets of a context since the last of the first context.
+#[derive(Clone, Copy, Debug, Default)]
+struct Alone {
+    /// When the first context was used then.
+    first_used: u64,
+    packets: u8,
+}
+
+/// Packets of a context without one of the first after which it takes the first one's number, which
+/// costs no octet. By then its own number has cost what it costs to say both contexts anew.
+const ALONE_MAX: u8 = 128;
+
+/// Packets that open a connection, each way: a SYN and an acknowledgement.
+const OPENING_PACKETS: u8 = 2;
+
+impl Alone {
+    /// Whether that many were sent, this one among them.
+    const fn is_long(&mut self, first_used: u64) -> bool {
+        if self.first_used != first_used {
+            *self = Self {
+                first_used,
+                packets: 0,
+            };
+        }
+        self.packets = self.packets.saturating_add(1);
+        self.packets > ALONE_MAX
+    }
 }
 
 /// Packets of a context since something was heard of the other end.
@@ -86,6 +116,14 @@ impl Coder {
         match self {
             Self::Rfc3095(encoder) => encoder.pace(),
             Self::Tcp(encoder) => encoder.pace(),
+        }
+    }
+
+    /// Whether none of the last packet's headers are said in lists that a decompressor keeps.
+    const fn has_no_list(&self) -> bool {
+        match self {
+            Self::Rfc3095(encoder) => encoder.last().envelope.is_empty(),
+            Self::Tcp(_) => true,
         }
     }
 
@@ -392,8 +430,17 @@ impl Compressor {
             return Some(if entry.is_rtp() {
                 self.first_or(number)
             } else {
-                self.leave_first(number, class, before)
+                let number = self.leave_first(number, class, before);
+                self.take_first(number)
             });
+        }
+        if tcp.is_some()
+            && let Some(number) = self.opened(&flow)
+            && let Some(entry) = &mut self.entries[number]
+        {
+            entry.class = class;
+            entry.used = self.packets;
+            return Some(number);
         }
         let likely = rtp.filter(Fields::is_likely_rtp);
         let known = self.known_beforehand(&fields);
@@ -424,8 +471,19 @@ impl Compressor {
             coder,
             look: RtpLook::default(),
             unheard: Unheard::default(),
+            alone: Alone::default(),
         }));
         Some(number)
+    }
+
+    /// The context of a connection that has said no more than its opening so far, in whatever class:
+    /// it goes with what follows, in the class of that. Later both classes have one of their own.
+    fn opened(&self, flow: &Flow) -> Option<usize> {
+        self.entries.iter().position(|entry| {
+            let opening = |entry: &Entry| entry.packets <= OPENING_PACKETS && entry.flow == *flow;
+            let entry = entry.as_deref().filter(|entry| opening(entry));
+            entry.is_some_and(|entry| !self.is_under_way(entry))
+        })
     }
 
     /// The context that the other end knows this flow's by, unless another class has it.
@@ -443,8 +501,7 @@ impl Compressor {
         free.or_else(|| self.oldest_of(self.largest_class(class)))
     }
 
-    /// The number that RTP gets in place of `number`: the first, which costs no octet, from a flow
-    /// that isn't RTP.
+    /// The first number, which costs no octet, in place of `number`; this one if RTP has the first.
     fn first_or(&mut self, number: usize) -> usize {
         let first = self.entries.first().and_then(Option::as_deref);
         let stays = first.is_some_and(|entry| entry.is_rtp() || self.is_under_way(entry));
@@ -474,6 +531,22 @@ impl Compressor {
         self.entries[other] = None;
         self.exchange(number, other);
         other
+    }
+
+    /// The number that a flow which isn't RTP gets in place of `number`: the first, if its flow has
+    /// nothing more to say. Not between lists: an end that knows one flow by both numbers takes a
+    /// list that is empty for the one that the first has (RFC 4815 section 5.7).
+    fn take_first(&mut self, number: usize) -> usize {
+        let first = self.entries.first().and_then(Option::as_deref);
+        let first_used = first.map_or(0, |first| first.used);
+        let lists = first.is_some_and(|first| !first.coder.has_no_list());
+        let entry = self.entries.get_mut(number).and_then(Option::as_deref_mut);
+        let alone = entry.is_some_and(|entry| entry.alone.is_long(first_used));
+        if alone && !lists {
+            self.first_or(number)
+        } else {
+            number
+        }
     }
 
     /// Exchanges the numbers of two contexts, or gives one the other's place. They begin again.

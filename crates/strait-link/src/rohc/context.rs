@@ -128,6 +128,8 @@ pub(super) struct Entry {
     /// Packets taken, counted up to [`LASTING_PACKETS`](super::LASTING_PACKETS).
     pub(super) packets: u8,
     pub(super) owes: Option<Kind>,
+    /// The last packet told all.
+    pub(super) told_whole: bool,
     /// It took the place of another flow's and its packets can't tell whether that was right:
     /// everything is asked for, whatever is taken meanwhile, until it is said once more. Packets
     /// until the next such request.
@@ -147,6 +149,7 @@ impl Entry {
             unacknowledged: None,
             packets: 0,
             owes: None,
+            told_whole: false,
             usurps: None,
         }
     }
@@ -245,6 +248,7 @@ impl Entry {
             self.refusals = 0;
         }
         self.bare = false;
+        self.told_whole = false;
         self.failures = 0;
         self.all_asked = false;
         self.refusals <<= 1;

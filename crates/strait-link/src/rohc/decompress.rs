@@ -400,7 +400,8 @@ impl Decompressor {
         }
         let slot = &mut self.entries[usize::from(number)];
         if let Some(old) = slot {
-            entry.unacknowledged = old.unacknowledged;
+            // Who begins to tell all waits for an acknowledgement.
+            entry.unacknowledged = old.unacknowledged.filter(|_| old.told_whole);
             // Its short checks may fit both flows: who means this one says it again.
             let replaces = entry.known.replaces(&old.known, entry.sums_tell());
             entry.usurps = (replaces && self.settings.feedback).then_some(0);
@@ -408,6 +409,7 @@ impl Decompressor {
         if !uncompressed {
             entry.taken(true, self.settings.feedback);
         }
+        entry.told_whole = true;
         *slot = Some(Box::new(entry));
         Ok(())
     }

@@ -192,6 +192,73 @@ fn a_call_that_begins_while_a_segment_is_half_sent_leaves_it_its_context() {
     }
 }
 
+/// A SYN and an acknowledgement go with what is urgent, and what they open doesn't.
+#[test]
+fn what_follows_an_opening_goes_on_with_its_context() {
+    for half_sent in [0, 1 << 1] {
+        let [mut left, mut right] = pair(false);
+        let mut dice = Dice(5);
+        let mut flow = Flow::new(Kind::Bulk6 { stamps: true }, 1, &mut dice);
+        let classes = [1, 1, 2, 2, 1, 2].map(|class| (class, half_sent));
+        let heads = classes.map(|class| {
+            let (line, packet) = send(&mut left, class, &mut flow, &mut dice);
+            let mut out = Vec::new();
+            let told = right.decompress(&line, &mut out);
+            assert_eq!((told, out), (Ok(Received::Packet), packet), "{class:?}");
+            (line[0] & 0xf0 == 0xe0).then_some(line[0] & 0xf)
+        });
+        // Unless some of it is under way yet; and who comes back has another.
+        let expected = match half_sent {
+            0 => [None, None, None, None, Some(1), None],
+            _ => [None, None, Some(1), Some(1), None, Some(1)],
+        };
+        assert_eq!(heads, expected);
+    }
+}
+
+#[test]
+fn who_alone_has_something_to_say_gets_the_number_that_costs_no_octet() {
+    for kind in [Kind::Bulk6 { stamps: true }, Kind::Acks4, Kind::Udp6] {
+        for lost in [0.0, 0.05] {
+            let [mut left, mut right] = pair(false);
+            let (mut dice, mut chance) = (Dice(5), Dice(6));
+            let (mut quiet, mut bulk) =
+                (Flow::new(kind, 1, &mut dice), Flow::new(kind, 2, &mut dice));
+            let mut heads = Vec::new();
+            for number in 0..600 {
+                // The quiet one says a word before the other one may take its number, and later.
+                let flow = if number == 0 || number == 120 || number == 400 {
+                    (1, &mut quiet)
+                } else {
+                    (2, &mut bulk)
+                };
+                let (line, packet) = send(&mut left, (flow.0, 0), flow.1, &mut dice);
+                heads.push(line[0] & 0xf0 == 0xe0);
+                let mut out = Vec::new();
+                if !chance.happens(lost)
+                    && right.decompress(&line, &mut out) == Ok(Received::Packet)
+                {
+                    assert_eq!(out, packet, "{kind:?} {number}");
+                } else {
+                    assert!(lost > 0.0, "{kind:?} {number}");
+                }
+            }
+            assert!(
+                heads[121..=248].iter().all(|numbered| *numbered),
+                "{kind:?}"
+            );
+            assert!(
+                !heads[249..400].iter().any(|numbered| *numbered),
+                "{kind:?}"
+            );
+            assert!(
+                heads[400] && !heads[401..].iter().any(|numbered| *numbered),
+                "{kind:?}"
+            );
+        }
+    }
+}
+
 /// A call begins while the last of `sent` packets of a flow is half sent; `saturated` if there is
 /// always one of them.
 fn begin_beside(kind: Kind, sent: u64, saturated: bool) {

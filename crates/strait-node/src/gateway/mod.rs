@@ -247,7 +247,8 @@ impl Gateway {
         let Some(packet) = olsr::hear_router(self, now, packet, from) else {
             return;
         };
-        let chatter = Chatter::of(packet.bytes(), packet.info());
+        let chatter = Chatter::of(packet.bytes(), packet.info())
+            .filter(|kind| *kind != Chatter::LinkRouting || self.has_ethernet());
         let Some(packet) = self.keep_off(now, packet, chatter, Some(from)) else {
             return;
         };

@@ -2,6 +2,7 @@
 
 mod errors;
 mod figures;
+mod headers;
 mod networks;
 mod rows;
 mod ways;
@@ -390,7 +391,7 @@ fn traffic(name: &str, kind: Kind, [from, to]: [usize; 2]) -> TrafficKeys {
 
 impl SetUp for NaStudy {
     const PARTS: &'static [&'static str] = &[
-        "calls", "sizes", "slopes", "gap", "pairs", "ways", "networks", "errors",
+        "calls", "sizes", "slopes", "gap", "pairs", "ways", "networks", "headers", "errors",
     ];
 
     fn shown(&mut self) -> &mut Shapes {
@@ -440,6 +441,7 @@ impl SetUp for NaStudy {
         na_pairs::run(asked, &mut measured)?;
         ways::run(asked, &mut measured)?;
         networks::run(&self.parts, asked, &mut measured)?;
+        headers::run(&self.parts, asked, &mut measured)?;
         errors::run(&self.parts, asked, &mut measured)?;
         Ok(measured)
     }

@@ -235,6 +235,7 @@ files! {
     "studies/na-errors.toml"
     "studies/na-esp.toml"
     "studies/na-extended.toml"
+    "studies/na-headers.toml"
     "studies/na-pairs.toml"
 }
 

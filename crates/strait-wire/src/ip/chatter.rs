@@ -17,6 +17,10 @@ pub enum Chatter {
     Dhcp,
     /// IPv4 group membership (RFC 3376).
     Igmp,
+    /// OSPF and RIP of IPv6, whose routers have link-local addresses only (RFC 5340 section 4.2.1,
+    /// RFC 2080 section 2.1). Beyond an Ethernet nobody reaches these: no router there becomes a
+    /// neighbour, and routes by them would lead nowhere. On a link without Ethernet it is none.
+    LinkRouting,
     /// Link-local multicast name resolution (RFC 4795).
     Llmnr,
     /// Multicast DNS (RFC 6762).
@@ -42,9 +46,10 @@ pub enum Chatter {
 
 impl Chatter {
     /// All kinds, in the order of the arrays indexed by them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Dhcp,
         Self::Igmp,
+        Self::LinkRouting,
         Self::Llmnr,
         Self::Mdns,
         Self::Mld,
@@ -61,6 +66,7 @@ impl Chatter {
         match self {
             Self::Dhcp => "dhcp",
             Self::Igmp => "igmp",
+            Self::LinkRouting => "link-routing",
             Self::Llmnr => "llmnr",
             Self::Mdns => "mdns",
             Self::Mld => "mld",
@@ -82,9 +88,15 @@ impl Chatter {
             IGMP if info.dst.is_ipv4() => Some(Self::Igmp),
             protocol::ICMP if info.dst.is_ipv4() => message(bytes).and_then(Self::of_icmp),
             protocol::ICMPV6 if info.dst.is_ipv6() => message(bytes).and_then(Self::of_icmpv6),
+            protocol::OSPF if is_link_local(info.src) => Some(Self::LinkRouting),
             protocol::UDP => info
                 .ports
-                .and_then(|ports| Self::of_udp(ports, to_all || info.dst.is_multicast())),
+                .filter(|ports| ports.1 == RIPNG_PORT && is_link_local(info.src))
+                .map(|_| Self::LinkRouting)
+                .or_else(|| {
+                    let to_many = to_all || info.dst.is_multicast();
+                    info.ports.and_then(|ports| Self::of_udp(ports, to_many))
+                }),
             _ => None,
         };
         named.or_else(|| to_all.then_some(Self::Broadcast))
@@ -121,6 +133,12 @@ impl Chatter {
     }
 }
 
+const RIPNG_PORT: u16 = 521;
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
 /// The type of an ICMP message of either version.
 fn message(bytes: &[u8]) -> Option<u8> {
     let layout = parse::layout(bytes).ok()?;
@@ -131,9 +149,10 @@ fn message(bytes: &[u8]) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ip::build_udp;
     use crate::ip::samples::{PING4, UDP6, ipv4, ipv6};
+    use crate::ip::{build_ospf3_hello, build_udp};
     use alloc::vec::Vec;
+    use core::net::Ipv6Addr;
 
     fn kind(bytes: &[u8]) -> Option<Chatter> {
         Chatter::of(bytes, &PacketInfo::parse(bytes).unwrap())
@@ -182,6 +201,49 @@ mod tests {
             udp(17_500, "255.255.255.255", 17_500),
             Some(Chatter::Broadcast)
         );
+    }
+
+    #[test]
+    fn routers_with_link_local_addresses_alone_are_told_by_protocol_and_source() {
+        let mut out = Vec::new();
+        let own: IpAddr = "fe80::9".parse().unwrap();
+        let routers = "ff02::9".parse().unwrap();
+        let mut rip = |src, dst, port| {
+            out.clear();
+            let ends = ((src, 521).into(), (dst, port).into());
+            assert!(build_udp(
+                ends.0,
+                ends.1,
+                48,
+                1,
+                0,
+                0,
+                &[2, 1, 0, 0],
+                &mut out
+            ));
+            kind(&out)
+        };
+        assert_eq!(rip(own, routers, 521), Some(Chatter::LinkRouting));
+        assert_eq!(rip(own, routers, 522), None);
+        // A request of a monitor that is a hop away (RFC 2080 section 2.4.1).
+        assert_eq!(
+            rip(
+                "fd00:1::2".parse().unwrap(),
+                "fd00:2::2".parse().unwrap(),
+                521
+            ),
+            None
+        );
+        let mut hello = Vec::new();
+        assert!(build_ospf3_hello(
+            "fe80::9".parse().unwrap(),
+            10,
+            &mut hello
+        ));
+        assert_eq!(kind(&hello), Some(Chatter::LinkRouting));
+        // A virtual link's is from a global address.
+        hello[8..24].copy_from_slice(&Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, 2).octets());
+        assert_eq!(kind(&hello), None);
     }
 
     #[test]

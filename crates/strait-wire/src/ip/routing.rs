@@ -4,7 +4,7 @@ use super::build::Envelope;
 use super::{IPV4_HEADER_OCTETS, PacketInfo, parse, protocol};
 use crate::bytes::{array_at, put_at, u16_at};
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A routing protocol whose periodic packets are the same as long as nothing changes.
 ///
@@ -29,12 +29,14 @@ pub struct Periodic {
 }
 
 const ALL_OSPF_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 5);
+const ALL_OSPF3_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 5);
 const ALL_RIP_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 9);
 const RIP_PORT: u16 = 520;
 const RIP_INTERVAL_S: u16 = 30;
 /// Octets of an OSPF header; those of a hello before its list of neighbours.
 const OSPF_HEADER_OCTETS: usize = 24;
 const OSPF_HELLO_OCTETS: usize = OSPF_HEADER_OCTETS + 20;
+const OSPF3_HELLO_OCTETS: usize = 36;
 
 impl Periodic {
     /// Reads a packet; `None` if it isn't one that only repeats what was said. `info` is what was
@@ -135,6 +137,34 @@ pub fn build_ospf_hello(
         flow_label: 0,
     }
     .build(&hello, 12, &neighbours, out)
+}
+
+/// Appends a hello of OSPF for IPv6 (RFC 5340 appendix A.3.2) of a router at a link-local address,
+/// in area 0, which has heard no other. Its dead interval is four times `interval_s`.
+pub fn build_ospf3_hello(src: Ipv6Addr, interval_s: u16, out: &mut Vec<u8>) -> bool {
+    let mut hello = [0; OSPF3_HELLO_OCTETS];
+    let [.., w, x, y, z] = src.octets();
+    put_at(
+        &mut hello,
+        0,
+        [3, 1, 0, OSPF3_HELLO_OCTETS as u8, w, x, y, z],
+    );
+    // Interface 1, priority 1; IPv6, external routes, a router.
+    put_at(&mut hello, 16, [0, 0, 0, 1, 1, 0, 0, 0x13]);
+    put_at(&mut hello, 24, interval_s.to_be_bytes());
+    let dead_s = interval_s.saturating_mul(4);
+    put_at(&mut hello, 26, dead_s.to_be_bytes());
+    put_at(&mut hello, 28, [w, x, y, z]);
+    Envelope {
+        src: src.into(),
+        dst: ALL_OSPF3_ROUTERS.into(),
+        protocol: protocol::OSPF,
+        dscp: 48,
+        hop_limit: 1,
+        ident: 0,
+        flow_label: 0,
+    }
+    .build(&hello, 12, &[], out)
 }
 
 #[cfg(test)]

@@ -96,6 +96,24 @@ fn from_router(kind: u8) -> Vec<u8> {
     out
 }
 
+/// Routers of IPv6 speak from link-local addresses, which nobody reaches through a gateway on an
+/// Ethernet. A TUN interface has one of its own, and its routers become neighbours.
+#[test]
+fn hellos_from_link_local_routers_leave_no_ethernet() {
+    let mut hello = Vec::new();
+    let router = "fe80::a:2".parse().unwrap();
+    assert!(ip::build_ospf3_hello(router, 10, &mut hello));
+    let mut bridged = gateway(&SERIAL.replace("[host]", "[host]\nkind = \"tap\""));
+    for port in [PortId::HOST, LINE] {
+        let to = NeighbourId::PEER;
+        bridged.take_packet(at(1), hello.clone(), Hop { port, to });
+    }
+    let kept_off = bridged.stats().local.chatter(Chatter::LinkRouting);
+    assert_eq!(kept_off.packets, 2);
+    assert!(pull(&mut bridged, LINE, at(1), 100_000).is_empty());
+    assert!(offer(&mut node(""), at(1), &hello).1);
+}
+
 /// A query to many hosts.
 fn to_many(dst: &str) -> Vec<u8> {
     let mut out = Vec::new();
