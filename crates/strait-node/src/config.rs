@@ -154,6 +154,10 @@ pub struct AdmissionConfig {
     /// silence what sets them up.
     #[serde(default = "AdmissionConfig::default_share")]
     pub share: Share,
+    /// The share of what calls say that may find no room, as they don't all talk at once; 2 % if not
+    /// said. With `0 %` the line keeps for each what it needs while it talks.
+    #[serde(default = "AdmissionConfig::default_loss")]
+    pub loss: Share,
     /// How a call is refused.
     #[serde(default)]
     pub refuse: Refuse,
@@ -167,6 +171,10 @@ impl AdmissionConfig {
         Share(0.95)
     }
 
+    const fn default_loss() -> Share {
+        Share(0.02)
+    }
+
     const fn default_hold() -> Time {
         Time(Duration::from_secs(30))
     }
@@ -177,6 +185,7 @@ impl Default for AdmissionConfig {
         Self {
             enabled: true,
             share: Self::default_share(),
+            loss: Self::default_loss(),
             refuse: Refuse::default(),
             hold: Self::default_hold(),
         }

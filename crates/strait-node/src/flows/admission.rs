@@ -7,6 +7,7 @@ use strait_core::{Duration, Instant, Packet};
 use strait_wire::ip::udp_payload;
 use strait_wire::rtp::{self, RtpHeader};
 
+use super::talk::{Guess, SILENCE, lost};
 use super::{Entry, Flows};
 use crate::config::AdmissionConfig;
 
@@ -26,6 +27,8 @@ pub(crate) enum Pass {
 pub(crate) struct Terms {
     /// What all calls together may take of the line.
     share: f64,
+    /// What of all that they say may find no room.
+    loss: f64,
     line: LineRate,
     /// The line's rate while only the neighbour gets something for whom the packet is.
     own: LineRate,
@@ -65,6 +68,7 @@ impl Terms {
     pub(crate) const fn new(config: &AdmissionConfig, line: LineRate, compresses: bool) -> Self {
         Self {
             share: config.share.0,
+            loss: config.loss.0,
             line,
             own: line,
             hold: config.hold.0,
@@ -258,7 +262,7 @@ impl Flows {
         {
             return before;
         }
-        if self.kept(now, key, terms.hold).saturating_add(octets_s) <= terms.octets_s() {
+        if self.fits(now, key, octets_s, terms) {
             return Standing::Admitted { octets_s };
         }
         match before {
@@ -269,6 +273,48 @@ impl Flows {
             }
             _ => Standing::Refused,
         }
+    }
+
+    /// Whether the line has room for a call that needs so much: now, and on average beside all that
+    /// others may say. One that was admitted and grows has to fit beside all that these may need.
+    fn fits(&self, now: Instant, key: &FlowKey, octets_s: u64, terms: &Terms) -> bool {
+        let line = terms.line_octets_s();
+        let kept = self.kept(now, key, terms.hold);
+        if kept.saturating_add(octets_s) <= terms.octets_s() {
+            return true;
+        }
+        if kept == 0 {
+            // Who is alone harms no call.
+            return octets_s <= line;
+        }
+        let own = self.calls.iter().find(|(other, _)| *other == key);
+        let Some((_, own)) = own.filter(|(_, own)| !own.standing.is_admitted()) else {
+            return false;
+        };
+        let talking = self.others(now, key, terms.hold);
+        let talking = talking.filter(|(_, other)| now.since(other.seen) < SILENCE);
+        let talking = talking.fold(octets_s, |sum, (needs, _)| sum.saturating_add(needs));
+        if talking > line {
+            return false;
+        }
+        let uses = |guess: Guess| {
+            let all = self.others(now, key, terms.hold).chain([(octets_s, own)]);
+            all.map(move |(needs, call)| (needs, call.talk.share(now.since(call.began), guess)))
+        };
+        let means = uses(Guess::MOST).map(|(needs, share)| needs as f64 * share);
+        means.sum::<f64>() <= terms.octets_s() as f64
+            && lost(uses(Guess::LIKELY), line) <= terms.loss
+    }
+
+    /// All other calls that have a place, with what they need while they talk.
+    fn others<'a>(
+        &'a self,
+        now: Instant,
+        but: &'a FlowKey,
+        hold: Duration,
+    ) -> impl Iterator<Item = (u64, &'a Entry)> {
+        let others = self.calls.iter().filter(move |(key, _)| *key != but);
+        others.filter_map(move |(_, entry)| Some((entry.keeps(now, hold)?, entry)))
     }
 
     /// Whether a call's first packets, longer than later ones, would delay another call whose own
@@ -283,9 +329,7 @@ impl Flows {
 
     /// What the line keeps for all other calls.
     fn kept(&self, now: Instant, but: &FlowKey, hold: Duration) -> u64 {
-        let others = self.calls.iter().filter(|(key, _)| *key != but);
-        others
-            .filter_map(|(_, entry)| entry.keeps(now, hold))
-            .fold(0, u64::saturating_add)
+        let needs = self.others(now, but, hold).map(|(needs, _)| needs);
+        needs.fold(0, u64::saturating_add)
     }
 }

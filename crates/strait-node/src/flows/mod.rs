@@ -8,6 +8,7 @@ mod admission;
 mod observed;
 mod pace;
 mod recent;
+mod talk;
 
 use strait_core::flow::{Flow, FlowKey, Nature, Standing};
 use strait_core::stats::FlowStats;
@@ -19,6 +20,7 @@ use self::observed::Observed;
 pub(crate) use self::observed::may_be_call;
 use self::pace::Pace;
 use self::recent::Recent;
+use self::talk::Talk;
 
 /// Calls that a port knows at a time: more than the narrow lines that need predictions can carry,
 /// at 1.6 kbit/s each 400 kbit/s.
@@ -57,6 +59,7 @@ struct Entry {
     standing: Standing,
     /// Since when an admitted call needs more than it may have.
     over_since: Option<Instant>,
+    talk: Talk,
 }
 
 /// Sizes of a flow's packets.
@@ -126,6 +129,7 @@ impl Entry {
             estimate: info.octets,
             standing: Standing::Measured,
             over_since: None,
+            talk: Talk::default(),
             observed: Observed::No,
         }
     }
@@ -134,6 +138,7 @@ impl Entry {
         let info = packet.info();
         (self.class, self.dscp) = (packet.class, info.dscp);
         self.packets += 1;
+        self.talk.see(now.since(self.seen));
         self.seen = now;
         self.size.see(info.octets);
     }

@@ -218,6 +218,45 @@ fn a_refused_call_is_tried_again_after_a_pause_and_when_the_line_has_room() {
     assert_eq!(bench.stats.refused, 2);
 }
 
+/// Six calls of 190 octets each second, each of which talks a third of its time; five may talk at
+/// once.
+#[test]
+fn calls_that_take_turns_fit_by_what_they_use() {
+    use Pass::{First, Refused};
+    let mut bench = Bench::default();
+    let mut at_ms = 0;
+    let mut talk = |bench: &mut Bench, ports: &[u16], packets: usize| {
+        let mut last = Vec::new();
+        for _ in 0..packets {
+            at_ms += 368;
+            let passes = ports.iter().map(|port| bench.call(at_ms, *port, None));
+            last = passes.collect();
+        }
+        last
+    };
+    for round in 0..4 {
+        for ports in [[1, 2], [3, 4], [5, 6]] {
+            let passes = talk(&mut bench, &ports, 20);
+            assert_eq!(passes, [First, First], "{round} {ports:?}");
+        }
+    }
+    // The sixth had to wait until it was seen that others are silent, too.
+    assert_eq!((bench.stats.admitted, bench.stats.refused), (6, 1));
+    assert_eq!(talk(&mut bench, &[2, 3, 4, 5, 6], 5), [First; 5]);
+    // Who never talked yet finds no room as long as five do.
+    let six = talk(&mut bench, &[2, 3, 4, 5, 6, 7], 5);
+    assert_eq!(six, [First, First, First, First, First, Refused]);
+}
+
+/// 940 octets each second of 960: more than calls may have together, and nobody else's.
+#[test]
+fn a_call_that_is_alone_may_have_the_line() {
+    let mut bench = Bench::default();
+    let mut passes = (0..40).map(|packet| bench.call(149 * packet / 2, 1, None));
+    assert!(passes.all(|pass| pass == Pass::First));
+    assert_eq!(bench.stats.refused, 0);
+}
+
 #[test]
 fn what_a_rule_says_is_known_from_the_first_packet_on() {
     let mut bench = Bench::default();
@@ -240,8 +279,13 @@ fn a_call_that_grows_is_asked_again() {
             bench.call(at_ms, 1, None);
             bench.call(at_ms + 70, 2, None);
         }
+        let mut others_ms = at_ms + 270;
         for _ in 0..40 {
             at_ms += period_ms;
+            while others_ms < at_ms {
+                bench.call(others_ms, 2, None);
+                others_ms += 200;
+            }
             bench.call(at_ms, 1, None);
         }
         bench.call(at_ms + period_ms, 1, None)

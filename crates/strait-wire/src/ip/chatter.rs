@@ -207,8 +207,8 @@ mod tests {
     fn routers_with_link_local_addresses_alone_are_told_by_protocol_and_source() {
         let mut out = Vec::new();
         let own: IpAddr = "fe80::9".parse().unwrap();
-        let routers = "ff02::9".parse().unwrap();
-        let mut rip = |src, dst, port| {
+        let routers: IpAddr = "ff02::9".parse().unwrap();
+        let mut rip = |src: IpAddr, dst: IpAddr, port: u16| {
             out.clear();
             let ends = ((src, 521).into(), (dst, port).into());
             assert!(build_udp(
