@@ -110,6 +110,7 @@ mod tests {
             },
             peers: vec![HfPeer {
                 name: "b".into(),
+                group: false,
                 link: HfLink {
                     linked: true,
                     window: 128,

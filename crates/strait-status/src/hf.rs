@@ -125,6 +125,8 @@ described! {
     pub struct Link from peer: &HfPeer {
         /// The configuration's name for the other one
         name: String = peer.name.clone();
+        /// Whether it stands for several stations, which don't answer
+        group: bool = peer.group;
         /// Whether there is a link
         linked: bool = peer.link.linked => gauge("hf_linked");
         /// With frame numbers of 16 bits

@@ -51,6 +51,7 @@ fn stats() -> Stats {
             },
             peers: vec![HfPeer {
                 name: "b".into(),
+                group: false,
                 link: HfLink {
                     lost: 0.25,
                     sent_ns: 2_500_000_000,
@@ -229,7 +230,7 @@ fn each_counter_is_described() {
     undescribed::<Hop>(&[]);
     undescribed::<Station>(&[]);
     undescribed::<Clients>(&[]);
-    undescribed::<Link>(&["long"]);
+    undescribed::<Link>(&["group", "long"]);
     undescribed::<Rate>(&[]);
     undescribed::<Access>(&["sap"]);
 }

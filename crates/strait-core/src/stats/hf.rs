@@ -138,6 +138,8 @@ pub struct AccessStats {
 pub struct HfPeer {
     /// The configuration's name for it.
     pub name: String,
+    /// It stands for several stations, of which none answers.
+    pub group: bool,
     /// The link with it.
     pub link: HfLink,
 }

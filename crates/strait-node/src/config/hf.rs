@@ -531,6 +531,7 @@ impl PortConfig {
     pub(crate) fn station_stats(&self) -> HfStats {
         let named = |name: &String| HfPeer {
             name: name.clone(),
+            group: self.station_of(name).is_group(),
             ..HfPeer::default()
         };
         let peers = self.hf().into_iter().flat_map(|_| &self.neighbours);

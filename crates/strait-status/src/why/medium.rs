@@ -210,7 +210,7 @@ fn station(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     let unanswered = grown(hf.unanswered, was.map_or(0, |it| it.unanswered));
     let turns = grown(hf.turns, was.map_or(0, |it| it.turns));
     let lost = grown(hf.links_lost, was.map_or(0, |it| it.links_lost));
-    for peer in &hf.neighbours {
+    for peer in hf.neighbours.iter().filter(|it| !it.group) {
         let before = was.and_then(|it| it.neighbours.iter().find(|it| it.name == peer.name));
         let heard_s = peer.heard_s - before.map_or(0.0, |it| it.heard_s);
         let sent_s = peer.sent_s - before.map_or(0.0, |it| it.sent_s);

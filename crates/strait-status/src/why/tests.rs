@@ -258,10 +258,11 @@ fn silence_is_told_when_somebody_asks() {
     assert_eq!(one_of_two(17, false), None, "nobody asked it");
     let down = history(|it, _| it.ports[1].up = false);
     assert_eq!(first(&down), Some(Cause::PortDown));
-    let station = |unanswered: f64| {
+    let station = |unanswered: f64, group: bool| {
         first(&history(move |it, at| {
             let link = crate::Link {
                 name: "b".into(),
+                group,
                 sent_s: at / 2.0,
                 heard_s: 40.0,
                 ..crate::Link::default()
@@ -274,8 +275,9 @@ fn silence_is_told_when_somebody_asks() {
             });
         }))
     };
-    assert_eq!(station(0.2), Some(Cause::HfSilent));
-    assert_eq!(station(0.0), None, "a long turn");
+    assert_eq!(station(0.2, false), Some(Cause::HfSilent));
+    assert_eq!(station(0.0, false), None, "a long turn");
+    assert_eq!(station(0.2, true), None, "nobody answers for a group");
 }
 
 #[test]
