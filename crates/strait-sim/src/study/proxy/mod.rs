@@ -135,7 +135,7 @@ impl ProxyStudy {
                 add(system, Load::File, row.seeds);
                 let mut others = Vec::new();
                 if row.outage_max.is_some() {
-                    others.push(Load::Outage);
+                    others.extend((0..row.outages).map(Load::Outage));
                 }
                 if row.short {
                     others.extend([Load::Page, Load::Downloads, Load::Both]);

@@ -5,8 +5,7 @@ use strait_traffic::FlowReport;
 use super::super::na::{WAIT_S, added};
 use super::super::shown::Row;
 use super::world::{
-    DATAGRAM_OCTETS, DOWNLOADS, Load, OUTAGE_S, PAGE_OCTETS, PAGE_S, PathRow, SHORT_S, START_S,
-    System,
+    DATAGRAM_OCTETS, DOWNLOADS, Load, PAGE_OCTETS, PAGE_S, PathRow, SHORT_S, START_S, System,
 };
 use super::{Came, Job};
 
@@ -126,23 +125,36 @@ impl<'a> Rows<'a> {
         rows.collect()
     }
 
-    /// A transfer through an outage.
+    /// Transfers through an outage, which begins at another moment of each.
     pub(super) fn outages(&self) -> Vec<Row> {
-        let ends_s = OUTAGE_S.iter().sum::<f64>();
         let rows = self.places().filter_map(|(path, row, system, named)| {
-            let came = self.one(path, system, Load::Outage)?;
-            let progress = points(came, "file", "progress");
-            let mut after = progress
-                .iter()
-                .filter(|(at_s, _)| *at_s > ends_s + row.delay_s());
-            let first_s = after.next().map(|(at_s, _)| at_s - ends_s);
-            let complete = came.run.metrics.get("file.complete").copied();
+            let outage_max = row.outage_max?;
+            let numbers = (0..row.outages).map(|number| {
+                let came = self.one(path, system, Load::Outage(number))?;
+                Some((row.outage_s(number).iter().sum::<f64>(), came))
+            });
+            let numbers: Option<Vec<_>> = numbers.collect();
+            let numbers = numbers?;
+            let first_s = numbers.iter().map(|(ends_s, came)| {
+                let progress = points(came, "file", "progress")
+                    .iter()
+                    .map(|(at_s, _)| at_s);
+                let mut after = progress.filter(|at_s| **at_s > ends_s + row.delay_s());
+                after.next().map_or(f64::INFINITY, |at_s| at_s - ends_s)
+            });
+            let metric = |name: &str, missing: f64| {
+                let values = numbers
+                    .iter()
+                    .map(|(_, it)| it.run.metrics.get(name).copied());
+                values.map(|it| it.unwrap_or(missing)).collect::<Vec<_>>()
+            };
             Some(
                 named
-                    .with("first_s", first_s.unwrap_or(f64::INFINITY))
-                    .with("first_max_s", row.outage_max.map(|it| it.0.as_secs_f64()))
-                    .with("time_s", came.run.metrics.get("file.time_s").copied())
-                    .with("complete", complete.unwrap_or(0.0)),
+                    .with("moments", row.outages)
+                    .with("first_s", first_s.collect::<Vec<_>>())
+                    .with("first_max_s", outage_max.0.as_secs_f64())
+                    .with("time_s", metric("file.time_s", f64::INFINITY))
+                    .with("complete", metric("file.complete", 0.0)),
             )
         });
         rows.collect()

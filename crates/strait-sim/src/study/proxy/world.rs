@@ -46,6 +46,12 @@ pub(super) struct PathRow {
     pub(super) hold: Time,
     /// How long after an outage there may be nothing; no outage is tried if absent.
     pub(super) outage_max: Option<Time>,
+    /// Outages that are tried, one a run, and how much later each begins than the one before: what
+    /// is under way when the link goes decides how long it takes.
+    #[serde(default = "one")]
+    pub(super) outages: u64,
+    #[serde(default = "step")]
+    outage_step: Time,
     /// Whether short transfers beside long ones are looked at.
     #[serde(default)]
     pub(super) short: bool,
@@ -62,6 +68,10 @@ const fn one() -> u64 {
 
 const fn hold() -> Time {
     Time(strait_core::Duration::from_secs(2))
+}
+
+const fn step() -> Time {
+    Time(strait_core::Duration::from_millis(1750))
 }
 
 /// What carries a client's octets.
@@ -109,8 +119,8 @@ impl System {
 pub(super) enum Load {
     /// One transfer.
     File,
-    /// One transfer, and for a while nothing crosses.
-    Outage,
+    /// One transfer, and for a while nothing crosses: the path's outage of this number.
+    Outage(u64),
     /// More datagrams than there is room for.
     Datagrams,
     /// A short datagram now and then.
@@ -128,8 +138,8 @@ pub(super) enum Load {
 pub(super) const START_S: f64 = 30.0;
 /// When the page begins beside downloads.
 pub(super) const PAGE_S: f64 = 60.0;
-/// An outage: its begin and its length.
-pub(super) const OUTAGE_S: [f64; 2] = [50.0, 60.0];
+/// The first outage: its begin and its length.
+const OUTAGE_S: [f64; 2] = [50.0, 60.0];
 /// Downloads at a time, octets of the page, and its objects, each by a connection of its own.
 pub(super) const DOWNLOADS: usize = 6;
 pub(super) const PAGE_OCTETS: u64 = 18_000;
@@ -175,11 +185,20 @@ impl PathRow {
         (self.relays + 1) as f64 * delay.map_or(0.0, |it| it.0.as_secs_f64())
     }
 
+    /// When an outage begins, and how long it lasts.
+    pub(super) fn outage_s(&self, number: u64) -> [f64; 2] {
+        let [begins_s, lasts_s] = OUTAGE_S;
+        let later_s = number as f64 * self.outage_step.0.as_secs_f64();
+        [begins_s + later_s, lasts_s]
+    }
+
     fn duration_s(&self, load: Load) -> f64 {
         START_S
             + match load {
                 Load::File => self.limit.0.as_secs_f64(),
-                Load::Outage => OUTAGE_S.iter().sum::<f64>() + self.limit.0.as_secs_f64(),
+                Load::Outage(n) => {
+                    self.outage_s(n).iter().sum::<f64>() + self.limit.0.as_secs_f64()
+                }
                 Load::Datagrams | Load::Crossing => DATAGRAMS_S,
                 _ => SHORT_S,
             }
@@ -247,8 +266,9 @@ impl PathRow {
             hop => format!("r{}.left", hop + 1),
         };
         let mut channel = self.channel.clone();
-        if load == Load::Outage {
-            let [at, lasts] = OUTAGE_S.map(|seconds| Value::String(format!("{seconds} s")));
+        if let Load::Outage(number) = load {
+            let outage_s = self.outage_s(number);
+            let [at, lasts] = outage_s.map(|seconds| Value::String(format!("{seconds} s")));
             let outage = [("at".to_owned(), at), ("lasts".to_owned(), lasts)];
             let outage = Value::Table(Table::from_iter(outage));
             channel.insert("outage".into(), Value::Array(vec![outage]));
@@ -288,7 +308,7 @@ impl PathRow {
         match load {
             Load::File => vec![tcp("file", self.octets.0)],
             // As long as two minutes of the link.
-            Load::Outage => vec![tcp("file", self.octets.0.min(self.rate.0 / 8 * 120))],
+            Load::Outage(_) => vec![tcp("file", self.octets.0.min(self.rate.0 / 8 * 120))],
             Load::Datagrams => vec![udp(DATAGRAM_OCTETS, self.rate.0 * 3 / 2)],
             Load::Crossing => vec![udp(SHORT_OCTETS, SHORT_OCTETS * 8 / 20)],
             Load::Page => vec![page],
