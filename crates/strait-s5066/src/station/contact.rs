@@ -57,8 +57,9 @@ pub(super) enum Presence {
 pub(super) struct Contact {
     question: Question,
     presence: Presence,
-    /// Turns without an answer.
+    /// Turns without an answer, and when the first of them was missed.
     unanswered: u32,
+    missed_at: Instant,
     /// Those of them since it used the link last that nobody kept it from answering.
     unheard: u32,
     /// It didn't answer, and others go before it until then.
@@ -112,7 +113,10 @@ impl Contact {
 
     /// A turn wasn't answered. It is `kept` from that where another began first: it listens, and
     /// lets others end. Gives the number of turns in a row.
-    pub(super) fn miss(&mut self, kept: bool) -> u32 {
+    pub(super) fn miss(&mut self, now: Instant, kept: bool) -> u32 {
+        if self.unanswered == 0 {
+            self.missed_at = now;
+        }
         self.unanswered += 1;
         self.unheard += u32::from(!kept);
         self.unanswered
@@ -121,6 +125,14 @@ impl Contact {
     /// Its link, or calls to it, are given up.
     pub(super) const fn give_up(&mut self) {
         self.presence = Presence::Silent;
+    }
+
+    /// How long none has been answered.
+    pub(super) fn missed_for(&self, now: Instant) -> Duration {
+        match self.unanswered {
+            0 => Duration::ZERO,
+            _ => now.since(self.missed_at),
+        }
     }
 
     /// Turns without an answer.
@@ -217,7 +229,9 @@ mod tests {
     fn a_peer_is_absent_once_it_is_silent_and_there_once_it_speaks() {
         let missed = |times: u32| {
             let mut contact = Contact::default();
-            let turns = (0..times).map(|_| contact.miss(false)).last();
+            let turns = (0..times)
+                .map(|_| contact.miss(Instant::ZERO, false))
+                .last();
             assert_eq!(turns.unwrap_or(0), times);
             contact
         };
@@ -244,15 +258,18 @@ mod tests {
     fn a_link_is_lost_after_so_many_turns_or_twice_as_many_if_it_is_used() {
         let mut contact = Contact::default();
         for turn in 1..=5 {
-            assert_eq!(contact.miss(false), turn);
+            assert_eq!(contact.miss(Instant::ZERO, false), turn);
         }
         assert!(!contact.is_lost(6));
-        contact.miss(false);
+        contact.miss(Instant::ZERO, false);
         assert!(contact.is_lost(6));
         contact.hear_use();
-        assert_eq!((0..5).map(|_| contact.miss(true)).last(), Some(11));
+        assert_eq!(
+            (0..5).map(|_| contact.miss(Instant::ZERO, true)).last(),
+            Some(11)
+        );
         assert!(!contact.is_lost(6));
-        contact.miss(true);
+        contact.miss(Instant::ZERO, true);
         assert!(contact.is_lost(6), "it never answered");
     }
 
@@ -262,7 +279,7 @@ mod tests {
         let mut contact = Contact::default();
         contact.begin_turn(Instant::from_secs(10));
         let ends = [1, 2, 3, 4].map(|_| {
-            contact.miss(false);
+            contact.miss(Instant::ZERO, false);
             contact.gives_way_until(second)
         });
         assert_eq!(ends, [12, 14, 18, 18].map(Instant::from_secs));

@@ -27,6 +27,9 @@ use crate::d_pdu::{
 use crate::eow::Eow;
 use crate::link::State;
 
+/// A link of two stations of ours isn't taken for lost before nobody has answered for so long.
+const HOLDS: Duration = Duration::from_secs(120);
+
 /// Another station, and all that goes to and from it.
 #[derive(Debug)]
 pub struct Peer<T> {
@@ -548,9 +551,13 @@ impl<T> Peer<T> {
         let patience = if cx.ladder.adapt().is_some() { 2 } else { 1 };
         let unanswered_max = cx.settings.unanswered_max.saturating_mul(patience);
         cx.counts.unanswered += 1;
-        let unanswered = self.contact.miss(kept);
+        let unanswered = self.contact.miss(cx.now, kept);
         self.transfer.expedited.miss_answer();
-        let lost = self.contact.is_lost(unanswered_max);
+        // What is under way would be in doubt. Of two stations of ours, nobody else waits for the
+        // air, and one that has forgotten the link says so at once.
+        let alone = cx.access.nodes() <= 1 && self.calls.link().is_long();
+        let holds = alone && self.contact.missed_for(cx.now) < HOLDS;
+        let lost = self.contact.is_lost(unanswered_max) && !holds;
         let (silence, nodes) = (cx.access.round(), cx.access.nodes());
         match self.calls.miss_answer(cx.now, lost, silence, nodes) {
             Unanswered::Nothing => {}

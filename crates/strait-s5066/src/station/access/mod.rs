@@ -28,6 +28,11 @@ const SILENCE_DRAWN: u32 = 3;
 /// With slots of stations, the most doublings of the rounds among which is drawn: 18 s for two
 /// stations and slots of 3 s.
 const ROUNDS_DOUBLED_MAX: u32 = 2;
+/// How often the times for an answer are doubled among which is drawn after a silence; and of two
+/// stations, the least that is drawn in the end, and among how many. That is about as often on
+/// average, with no gap that is much longer than others.
+const DOUBLED_MAX: u32 = 4;
+const PAIR_DRAWN: (u32, u64) = (3, 4);
 
 /// Who is on the air.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -567,10 +572,15 @@ impl MediaAccess {
         self.share.understood == Some(false) && self.is_in_answer_slot(self.on_since)
     }
 
-    /// A time by chance that is longer the more often nothing was heard.
+    /// A time by chance that is longer the more often nothing was heard. Of two stations, nobody
+    /// else waits for the air, and what each has to say waits for the next question.
     fn back_off(&mut self, times: u32) -> Duration {
-        let slots = 1u64 << times.min(4);
-        self.answer_time() * self.chance.below(slots) as u32
+        let (least, slots) = match times {
+            _ if self.nodes() > 1 => (0, 1 << times.min(DOUBLED_MAX)),
+            0..=2 => (0, 1 << times),
+            _ => PAIR_DRAWN,
+        };
+        self.answer_time() * (least + self.chance.below(slots) as u32)
     }
 
     /// How long the air is silent if nobody has anything to say: what can wait for that, does.
