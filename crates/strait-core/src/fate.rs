@@ -211,15 +211,25 @@ impl Memory {
     }
 }
 
+/// A datagram that comes back to who sent it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// The packet.
+    pub bytes: Vec<u8>,
+    /// It may have left, and arrived.
+    pub left: bool,
+}
+
 /// Opens and closes the account of each packet: nothing else makes or destroys one.
 #[derive(Debug, Default)]
 #[repr(C)] // What each packet meets of the counters lies right behind the memory.
 pub struct Ledger {
     memory: Memory,
     stats: Stats,
-    /// Datagrams of the node's own to this port are returned if their link gave them up.
+    /// Datagrams of the node's own to this port are returned if their link gave them up, or they
+    /// waited too long for it.
     watched: Option<u16>,
-    returned: Vec<Vec<u8>>,
+    returned: Vec<Returned>,
 }
 
 impl Ledger {
@@ -268,17 +278,18 @@ impl Ledger {
 
     /// Destroys a packet, for a reason.
     pub fn drop(&mut self, now: Instant, packet: Packet, cause: DropCause) {
-        let returns = cause == DropCause::Undelivered && self.is_watched(&packet);
+        let left = cause == DropCause::Undelivered;
+        let returns = (left || cause == DropCause::Aged) && self.is_watched(&packet);
         let bytes = self.close(now, packet, Fate::Dropped(cause));
         if returns && self.returned.len() < Self::RETURNED_MAX {
-            self.returned.push(bytes);
+            self.returned.push(Returned { bytes, left });
         } else {
             self.keep_spare(bytes);
         }
     }
 
-    /// Has datagrams that the node sends to this port returned if they are undelivered: whoever
-    /// repeats them needn't wait for an answer.
+    /// Has datagrams that the node sends to this port returned if they are undelivered, or waited
+    /// too long to leave: whoever repeats them needn't wait for an answer.
     pub const fn watch(&mut self, port: u16) {
         self.watched = Some(port);
     }
@@ -289,7 +300,7 @@ impl Ledger {
     }
 
     /// What was returned, each once.
-    pub fn take_returned(&mut self) -> Vec<Vec<u8>> {
+    pub fn take_returned(&mut self) -> Vec<Returned> {
         core::mem::take(&mut self.returned)
     }
 
@@ -425,11 +436,15 @@ mod tests {
         let mut end = |port, origin, cause| {
             let packet = packet(port, &mut ledger, origin);
             ledger.drop(now, packet, cause);
-            ledger.take_returned().len()
+            let returned = ledger.take_returned().into_iter();
+            returned.map(|it| it.left).collect::<Vec<_>>()
         };
-        assert_eq!(end(7480, own, DropCause::Undelivered), 1);
-        assert_eq!(end(7480, own, DropCause::Aged), 0);
-        assert_eq!(end(7480, other, DropCause::Undelivered), 0);
-        assert_eq!(end(7481, own, DropCause::Undelivered), 0);
+        assert_eq!(end(7480, own, DropCause::Undelivered), [true]);
+        assert_eq!(end(7480, own, DropCause::Aged), [false]);
+        assert_eq!(end(7480, own, DropCause::PortDown), []);
+        for cause in [DropCause::Undelivered, DropCause::Aged] {
+            assert_eq!(end(7480, other, cause), []);
+            assert_eq!(end(7481, own, cause), []);
+        }
     }
 }

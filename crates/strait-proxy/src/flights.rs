@@ -16,8 +16,8 @@ const PROBES: u32 = 130;
 const DOUBLINGS_MAX: u32 = 4;
 /// Octets on their way: what the fastest link that this is for carries in a turn.
 const OCTETS_MAX: usize = 8 << 20;
-/// Datagrams taken for lost that are remembered: their answers may be late.
-const LAPSED_MAX: usize = 64;
+/// Datagrams taken for lost that are remembered, as many as a turn has: their answers may be late.
+const LAPSED_MAX: usize = 512;
 
 /// How long what is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +84,11 @@ pub(crate) struct Flights {
     /// The number of the next.
     next: u64,
     octets: usize,
-    /// Numbers of those taken for lost, and when they went.
-    lapsed: BTreeMap<u64, Instant>,
+    /// Those taken for lost: when they went, and which octets they had. Words are short, and go
+    /// again.
+    lapsed: BTreeMap<u64, (Instant, Vec<Said>)>,
+    /// The link gave some up, and nothing was heard since: they may have arrived.
+    doubtful: bool,
     rtt: Rtt,
     /// Since when an answer is waited for, and how often none came.
     waits_since: Instant,
@@ -101,6 +104,7 @@ impl Default for Flights {
             next: 0,
             octets: 0,
             lapsed: BTreeMap::new(),
+            doubtful: false,
             rtt: Rtt::default(),
             waits_since: Instant::ZERO,
             silences: 0,
@@ -114,7 +118,8 @@ impl Flights {
     pub(crate) fn clear(&mut self) {
         self.all.clear();
         self.lapsed.clear();
-        (self.octets, self.silences, self.probes) = (0, 0, false);
+        (self.octets, self.silences) = (0, 0);
+        (self.probes, self.doubtful) = (false, false);
     }
 
     pub(crate) const fn next(&self) -> u64 {
@@ -200,9 +205,13 @@ impl Flights {
             arrived.extend(self.all.range(*first..=*last).map(|(number, _)| *number));
         }
         let acked = |number: u64| ranges.iter().any(|(a, b)| (*a..=*b).contains(&number));
-        // An answer that was late tells how long answers take.
+        // An answer that was late tells how long answers take, and what needn't go again.
         let late = self.lapsed.extract_if(.., |number, _| acked(*number));
-        let late = late.map(|(_, at)| at).max();
+        let late = late.map(|(_, (at, said))| {
+            told.arrived.extend(said);
+            at
+        });
+        let late = late.max();
         let newest = arrived.last().and_then(|it| self.all.get(it));
         let Some(at) = newest.map(|it| it.at).or(late) else {
             return told;
@@ -210,6 +219,7 @@ impl Flights {
         told.answers = true;
         self.rtt.measure(now.since(at));
         (self.waits_since, self.silences, self.probes) = (now, 0, false);
+        self.doubtful = false;
         // By code point, how many behind have arrived, and when the last of them went.
         let (mut behind, mut lost) = (BTreeMap::new(), Vec::new());
         for (number, flight) in self.all.iter_mut().rev() {
@@ -237,11 +247,17 @@ impl Flights {
         told
     }
 
-    /// The link couldn't deliver one.
-    pub(crate) fn give_up(&mut self, number: u64) -> Told {
+    /// The link couldn't deliver one, which may have `left`.
+    pub(crate) fn give_up(&mut self, number: u64, left: bool) -> Told {
         let mut told = Told::default();
         self.lose(number, &mut told);
+        self.doubtful |= left && told.repairs > 0;
         told
+    }
+
+    /// Whether the link gave up datagrams of which nothing was heard since.
+    pub(crate) const fn is_doubtful(&self) -> bool {
+        self.doubtful
     }
 
     fn lose(&mut self, number: u64, told: &mut Told) {
@@ -252,9 +268,11 @@ impl Flights {
         if self.lapsed.len() >= LAPSED_MAX {
             self.lapsed.pop_first();
         }
-        self.lapsed.insert(number, flight.at);
         told.repairs += 1;
-        told.lost.extend(flight.said);
+        told.lost.extend(flight.said.iter().copied());
+        let octets = |said: &Said| matches!(said, Said::Data(..));
+        let said = flight.said.into_iter().filter(octets).collect();
+        self.lapsed.insert(number, (flight.at, said));
     }
 
     pub(crate) fn check(&self) {

@@ -359,6 +359,12 @@ impl Session {
         Some(self.streams.settles().min(most))
     }
 
+    /// Whether the link gave up what may have arrived, and the other side hasn't told since: much
+    /// of what is ready may be there.
+    pub const fn is_in_doubt(&self) -> bool {
+        self.flights.is_doubtful()
+    }
+
     /// Octets of streams that may go now.
     pub fn ready(&self) -> u64 {
         let goes = self.is_known() && self.flights.may_go();
@@ -502,12 +508,13 @@ impl Session {
         Ok(())
     }
 
-    /// The link gave up a datagram of ours: what it says goes again without waiting for an answer.
-    pub fn hear_returned(&mut self, now: Instant, bytes: &[u8]) {
+    /// The link gave up a datagram of ours, which may have `left` and arrived: what it says goes
+    /// again without waiting for an answer.
+    pub fn hear_returned(&mut self, now: Instant, bytes: &[u8], left: bool) {
         match codec::read(bytes) {
             Ok((Head::Items { number: None, .. }, _)) => self.receipts.say_again(now),
             Ok((Head::Items { to, number }, _)) if self.greeting.token() == Some(to) => {
-                let told = number.map(|number| self.flights.give_up(number));
+                let told = number.map(|number| self.flights.give_up(number, left));
                 self.learn(told.unwrap_or_default());
             }
             Ok(_) | Err(_) => {}

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
+use strait_core::fate::Returned;
 use strait_core::node::{Owner, StreamEvent};
 use strait_core::{ClassId, Duration, Effect, Input, Instant, Packet, PortId};
 use strait_dns::Meant;
@@ -260,11 +261,11 @@ impl Proxied {
     /// Links gave up datagrams of sessions.
     fn hear_returned(&mut self, now: Instant, around: &mut Around<'_>) {
         around.ledger.watch(self.proxy.port());
-        for bytes in around.ledger.take_returned() {
+        for Returned { bytes, left } in around.ledger.take_returned() {
             let to = PacketInfo::parse(&bytes).ok().map(|info| info.dst);
             let partner = to.and_then(|to| self.proxy.find(to));
             if let Some((partner, (_, datagram))) = partner.zip(udp_payload(&bytes)) {
-                self.proxy.hear_returned(now, partner, datagram);
+                self.proxy.hear_returned(now, partner, datagram, left);
             }
             around.ledger.keep_spare(bytes);
         }

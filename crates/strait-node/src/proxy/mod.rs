@@ -498,8 +498,15 @@ impl Proxy {
     }
 
     /// The link gave up a datagram of a session.
-    pub(crate) fn hear_returned(&mut self, now: Instant, partner: usize, datagram: &[u8]) {
-        self.partners[partner].session.hear_returned(now, datagram);
+    pub(crate) fn hear_returned(
+        &mut self,
+        now: Instant,
+        partner: usize,
+        datagram: &[u8],
+        left: bool,
+    ) {
+        let session = &mut self.partners[partner].session;
+        session.hear_returned(now, datagram, left);
     }
 
     /// Does what follows from what happened in a session.

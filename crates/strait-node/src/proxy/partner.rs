@@ -416,7 +416,12 @@ impl Partner {
         let short = link
             .octets(TURN_ASKED)
             .max(framed(self.session.answers(now, ASKED_JUST_NOW)));
-        let turn = if asked { short } else { u64::MAX };
+        let turn = match (self.session.is_in_doubt(), asked) {
+            // The answer to one tells what needn't go again.
+            (true, _) => datagram as u64,
+            (false, true) => short,
+            (false, false) => u64::MAX,
+        };
         let room = turn.min(link.queued_turn()).saturating_sub(link.queued);
         let octets = framed(ready).min(room);
         Promise {

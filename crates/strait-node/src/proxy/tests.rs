@@ -776,6 +776,13 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     assert_eq!(proxy.promise(now, 0).octets, 16_000 + PIECE + 11 * 48);
     let later = now + ASKED_FOR;
     assert!(proxy.promise(later, 0).octets > 12_000);
+    // The link gave up what may have arrived: what the other side says to one datagram tells.
+    let given_up = proxy.poll(later, 0, 10, class(0)).unwrap();
+    proxy.hear_returned(later, 0, &given_up, false);
+    assert!(proxy.promise(later, 0).octets > 12_000);
+    let given_up = proxy.poll(later, 0, 10, class(0)).unwrap();
+    proxy.hear_returned(later, 0, &given_up, true);
+    assert_eq!(proxy.promise(later, 0).octets, 1500);
     // Elsewhere nobody plans.
     proxy.set_link(now, 0, Some(LinkView { plans: false, ..hf }));
     assert_eq!(proxy.promise(now, 0).octets, 0);

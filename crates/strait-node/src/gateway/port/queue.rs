@@ -355,8 +355,12 @@ impl Queue {
         let mut any = false;
         while let Some((packet, fate)) = self.paths.discard(now) {
             count(link, ledger, &packet, -1);
-            let bytes = ledger.close(now, packet, fate);
-            ledger.keep_spare(bytes);
+            if let Fate::Dropped(cause) = fate {
+                ledger.drop(now, packet, cause);
+            } else {
+                let bytes = ledger.close(now, packet, fate);
+                ledger.keep_spare(bytes);
+            }
             any = true;
         }
         any
