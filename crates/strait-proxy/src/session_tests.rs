@@ -622,7 +622,7 @@ fn what_was_given_up_and_had_arrived_does_not_go_again() {
     let key = pair.sides[0].open(pair.now, open(1)).unwrap();
     pair.until("opened", |it| it.opened().is_some());
     pair.run(100);
-    let mut next = |pair: &mut Pair, seed: usize| {
+    let next = |pair: &mut Pair, seed: usize| {
         pair.sides[0].write(pair.now, key, &text(500, seed));
         pair.sides[0].poll(pair.now, 10, 1200).unwrap()
     };
