@@ -114,6 +114,36 @@ fn a_next_hop_whose_line_is_busy_is_not_silent() {
     assert_eq!(world.stats().hops_out, 1);
 }
 
+/// It greets, and never answers for a message: it binds some once, then one in ever more time.
+#[test]
+fn a_next_hop_that_greets_and_never_answers_gets_hardly_anything() {
+    let mut world = world();
+    // It hears what it is told from the first message on, and says nothing to that.
+    world.deafens = Some((1, "MAIL FROM"));
+    for n in 1..=20 {
+        world.submit(n, " MT-PRIORITY=4", "ops@b.example", "\r\none");
+    }
+    world.pass(ANSWER);
+    let bound = |world: &World| {
+        let rows = world.sites[0].switch.view(world.now).messages;
+        rows.iter().filter(|it| it.hop == "10.9.0.2").count()
+    };
+    assert_eq!((bound(&world), world.files(2)), (8, 12));
+    assert_eq!(world.stats().hops_out, 1);
+    // It is tried again now and then, by what it may have already; new messages go by the other.
+    for n in 21..=80 {
+        world.submit(n, " MT-PRIORITY=4", "ops@b.example", "\r\none");
+        world.pass(Duration::from_secs(60));
+    }
+    assert!(bound(&world) <= 14, "{}", bound(&world));
+    // It answers again, and has its messages, each once.
+    world.deafens = None;
+    world.pass(Duration::from_secs(3700));
+    assert_eq!(world.files(1) + world.files(2), 80);
+    assert_eq!(world.stats().hops_out, 0);
+    assert!(world.is_empty());
+}
+
 /// What may have come there stays, and comes once: only its next hop can tell.
 #[test]
 fn what_a_next_hop_may_have_stays_with_it() {
