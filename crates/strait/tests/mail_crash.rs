@@ -2,6 +2,9 @@
 //! a mailbox or in its queue (`STRAIT_MAIL_KILLS` is how often); with TLS and passwords. As root.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+#[path = "mail_crash/load.rs"]
+mod load;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

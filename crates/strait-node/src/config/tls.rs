@@ -23,8 +23,8 @@ pub struct TlsConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// A file with the certificates of those who may issue the other side's (PEM); or
-    /// `sha256:DIGITS`, the digest of the only certificate or key that it may show, whoever issued it
-    /// and for whatever name; several with spaces between. Live only; simulated they have.
+    /// `sha256:DIGITS`, the digest of the only certificate or key that it may show, whoever issued
+    /// it and for whatever name; several with spaces between. Live only; simulated they have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<String>,
     /// The hosts that our certificate is for; live it is checked that it is. Simulated, nothing

@@ -28,6 +28,24 @@ fn world() -> World {
 }
 
 impl World {
+    /// Whether what is said comes to nothing: to a site that takes it and is silent.
+    pub(super) fn swallows(
+        &mut self,
+        from: (usize, (Side, u64)),
+        to: (usize, Side, u64),
+        octets: &[u8],
+    ) -> bool {
+        let Some((site, word)) = self.deafens else {
+            return false;
+        };
+        let mut said = octets.windows(word.len());
+        if to.0 == site && said.any(|it| it == word.as_bytes()) {
+            self.deafened.insert((to.1, to.2));
+        }
+        let silent = |(at, end): (usize, (Side, u64))| at == site && self.deafened.contains(&end);
+        silent(from) || silent((to.0, (to.1, to.2)))
+    }
+
     fn state(&self) -> (String, MailState) {
         let view = self.sites[0].switch.view(self.now);
         let row = &view.messages[0];
