@@ -1,5 +1,5 @@
-//! Mail servers of others on both sides of two message switches: by request (`STRAIT_MAIL_SERVERS`),
-//! as their times are judged, and the radio takes three minutes.
+//! Mail servers of others on both sides of two message switches: by request
+//! (`STRAIT_MAIL_SERVERS`), as their times are judged, and the radio takes three minutes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
