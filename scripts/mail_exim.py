@@ -203,7 +203,8 @@ begin retry
 def capture(marks, ended):
     """Code points of all packets of the lanes, both ways, as the near kernel has them."""
     enter("m-a")
-    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
+    # Those that go out are seen by who asks for all protocols (ETH_P_ALL) alone.
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
     tap.bind(("tun-a", 0))
     tap.settimeout(0.2)
     ports = {port: what for what, (port, _) in LANES.items()}
@@ -212,7 +213,7 @@ def capture(marks, ended):
             packet = tap.recv(65536)
         except TimeoutError:
             continue
-        if packet[9] != 6:
+        if packet[0] >> 4 != 4 or packet[9] != 6:
             continue
         head = 4 * (packet[0] & 15)
         near, far = (int.from_bytes(packet[head + at:head + at + 2], "big") for at in (0, 2))

@@ -6,8 +6,8 @@
 Postfix brings mail to the switch and takes mail from it, swaks and smtplib bring some, smtp-source brings
 much at once and smtp-sink takes what is for it. Each message has to lie in its mailbox once, with the
 priority that it was sent with. FOLDER is where Debian's packages are unpacked (`dpkg -x` of postfix and
-swaks), if they aren't installed; the users postfix and postdrop have to be there. Postfix runs in a
-namespace, with a configuration and a spool of its own.
+swaks), if they aren't installed. Postfix runs in a namespace, with a configuration, a spool and users of
+its own.
 """
 
 import glob
@@ -16,22 +16,17 @@ import re
 import smtplib
 import subprocess
 import sys
-import tempfile
 import time
 
 from mail_exim import build, enter, sh
-
-
-# How many processes services of Postfix insist on; 0 is any number.
-LIMITS = {"pickup": 1, "qmgr": 1, "tlsmgr": 1, "anvil": 1, "scache": 1, "postlogd": 1, "cleanup": 0, "bounce": 0}
+from mail_servers import USERS, postfix, with_users
 
 
 class Ground:
     """A switch in m-a, Postfix and smtp-sink in m-b."""
 
     def __init__(self, strait, root):
-        self.root, self.folder, self.running = root, tempfile.mkdtemp(prefix="mail_programs"), []
-        os.chmod(self.folder, 0o755)
+        self.root, self.folder, self.running = root, with_users("mail_programs"), []
         build()
         self.start("m-a", [strait, "run", self.node()])
         self.postfix()
@@ -91,55 +86,9 @@ neighbours = [{{ name = "b", address = "127.0.0.1:7001" }}]
 
     def postfix(self):
         """Postfix with one instance's usual services, delivering b.example into Maildirs."""
-        root, config, spool = self.root, self.make("postfix"), self.make("spool")
-        data, boxes = self.make("data", "postfix"), self.make("boxes", "postfix")
-        uid, gid = sh("id -u postfix").strip(), sh("id -g postfix").strip()
-        self.file("postfix/main.cf", f"""compatibility_level = 3.6
-queue_directory = {spool}
-data_directory = {data}
-command_directory = {root}/usr/sbin
-daemon_directory = {root}/usr/lib/postfix/sbin
-shlib_directory = {root}/usr/lib/postfix
-meta_directory = {config}
-mail_owner = postfix
-setgid_group = postdrop
-import_environment = LD_LIBRARY_PATH={root}/usr/lib/postfix MAIL_CONFIG
-maillog_file = {self.folder}/maillog
-maillog_file_prefixes = {self.folder}
-alias_maps =
-inet_protocols = ipv4
-inet_interfaces = 10.5.0.2
-mynetworks = 10.5.0.0/30
-myhostname = mx.b.example
-mydestination =
-smtp_host_lookup = native
-smtpd_relay_restrictions = permit_mynetworks, reject
-relayhost = [10.5.0.1]:2525
-virtual_transport = virtual
-virtual_mailbox_domains = b.example
-virtual_mailbox_base = {boxes}
-virtual_mailbox_maps = static:ops/
-virtual_uid_maps = static:{uid}
-virtual_gid_maps = static:{gid}
-virtual_minimum_uid = 1
-""")
-        services = [("10.5.0.2:smtp", "inet", "n", "smtpd"), ("pickup", "unix", "n", "pickup"), ("cleanup", "unix", "n", "cleanup"),
-                    ("qmgr", "unix", "n", "qmgr"), ("tlsmgr", "unix", "-", "tlsmgr"), ("rewrite", "unix", "-", "trivial-rewrite"),
-                    ("bounce", "unix", "-", "bounce"), ("defer", "unix", "-", "bounce"), ("trace", "unix", "-", "bounce"),
-                    ("proxymap", "unix", "-", "proxymap"), ("smtp", "unix", "-", "smtp"), ("relay", "unix", "-", "smtp"),
-                    ("error", "unix", "-", "error"), ("retry", "unix", "-", "error"), ("discard", "unix", "-", "discard"),
-                    ("virtual", "unix", "-", "virtual"), ("anvil", "unix", "-", "anvil"), ("scache", "unix", "-", "scache"),
-                    ("postlog", "unix-dgram", "n", "postlogd")]
-        lines = [f"{name} {kind} {private} {'n' if command == 'virtual' else '-'} n "
-                 f"{'300' if name == 'qmgr' else '-'} {LIMITS.get(command, '-')} {command}"
-                 for name, kind, private, command in services]
-        self.file("postfix/master.cf", "\n".join(lines) + "\n")
-        env = f"LD_LIBRARY_PATH={root}/usr/lib/postfix MAIL_CONFIG={config}"
-        for folder in ("active", "bounce", "corrupt", "defer", "deferred", "flush", "hold", "incoming", "private",
-                       "saved", "trace", "public", "maildrop", "pid"):
-            self.make(f"spool/{folder}", "root" if folder == "pid" else "postfix")
-        sh(f"chgrp postdrop {spool}/public {spool}/maildrop; chmod 710 {spool}/public; chmod 730 {spool}/maildrop")
-        self.start("m-b", ["sh", "-c", f"{env} exec {root}/usr/lib/postfix/sbin/master -c {config} -d"])
+        owner = USERS["postfix"]
+        self.start("m-b", postfix(self.root, self.folder, (owner, owner), USERS["postdrop"], {
+            "address": "10.5.0.2", "networks": "10.5.0.0/30", "domain": "b.example", "relay": "[10.5.0.1]:2525"}))
 
     def bring(self, host, port, to, subject, options=()):
         with smtplib.SMTP(host, port, local_hostname="mua.example", timeout=20) as server:

@@ -88,7 +88,7 @@ fn replies(octets: &[u8], step: usize) {
                 }
                 Heard::Again(_) => done += 1,
                 Heard::Ready | Heard::Resume(..) => {}
-                Heard::Secure => panic!("it asked for none"),
+                Heard::Secure | Heard::LogIn => panic!("it asked for none"),
                 Heard::Lost(_) => return,
             }
         }

@@ -111,12 +111,28 @@ const TOOLS: [Tool; 18] = [
     },
 ];
 
+/// Packages that can't be installed beside each other, or would leave a server on this host: only
+/// their files are wanted, below `target/programs`; and what these need beyond a usual host.
+const UNPACKED: [(&str, &str); 3] = [
+    ("postfix", "usr/lib/postfix/sbin/master"),
+    ("exim4-daemon-light", "usr/sbin/exim4"),
+    ("swaks", "usr/bin/swaks"),
+];
+const LIBRARIES: [&str; 5] = [
+    "libidn12",
+    "libgnutls-dane0",
+    "libdb5.3",
+    "libnsl2",
+    "libicu72",
+];
+
 /// The longest that one call of a package tool may take: mirrors that don't answer end there.
 const CALL_MAX: Duration = Duration::from_secs(300);
 
 /// Adds what is missing if that is possible, and says what will be skipped if it is not. What can't
 /// be added fails nothing: tests that need it say so themselves.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(root: &Path) -> Result<()> {
+    unpack(root);
     let dirs = program_dirs();
     let missing = missing(&dirs);
     if missing.is_empty() {
@@ -134,6 +150,49 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// Unpacks mail servers where they aren't: tests run them from there, with users of their own.
+fn unpack(root: &Path) {
+    let folder = &root.join("target/programs");
+    let lacks = |it: &&(&str, &str)| !folder.join(it.1).is_file();
+    let lacking: Vec<&str> = UNPACKED.iter().filter(lacks).map(|it| it.0).collect();
+    if lacking.is_empty() {
+        return;
+    }
+    if !is_root() || !Path::new("/usr/bin/apt-get").exists() || !fetch(folder, &lacking) {
+        let names = lacking.join(" ");
+        println!(
+            "install: no {names} in {}; skipped: mail servers of others",
+            folder.display()
+        );
+    }
+}
+
+fn fetch(folder: &Path, packages: &[&str]) -> bool {
+    let archives = folder.join("archives");
+    if std::fs::create_dir_all(&archives).is_err() {
+        return false;
+    }
+    let mut update = Command::new("apt-get");
+    update.args(PATIENCE).arg("update");
+    // A failed update is no end: an older list may still do.
+    call(&mut update);
+    for library in LIBRARIES {
+        let mut install = Command::new("apt-get");
+        install
+            .args(PATIENCE)
+            .args(["install", "-y", "--no-install-recommends", library]);
+        install.env("DEBIAN_FRONTEND", "noninteractive");
+        // Another version of the system has others, which may be there.
+        call(&mut install);
+    }
+    let mut download = Command::new("apt-get");
+    download.args(PATIENCE).arg("download").args(packages);
+    let fetched = call(download.current_dir(&archives));
+    let files = std::fs::read_dir(&archives).into_iter().flatten().flatten();
+    let mut paths = files.map(|it| it.path());
+    fetched && paths.all(|path| call(Command::new("dpkg").arg("-x").arg(path).arg(folder)))
+}
+
 fn missing(dirs: &[PathBuf]) -> Vec<&'static Tool> {
     let there = |tool: &&Tool| dirs.iter().any(|dir| dir.join(tool.program).is_file());
     TOOLS.iter().filter(|tool| !there(tool)).collect()
@@ -146,6 +205,15 @@ fn program_dirs() -> Vec<PathBuf> {
     std::env::split_paths(&path).chain(system).collect()
 }
 
+/// Options of `apt-get`.
+const PATIENCE: [&str; 5] = [
+    "-o",
+    "Acquire::Retries=1",
+    "-o",
+    "Acquire::http::Timeout=20",
+    "-qq",
+];
+
 fn add(missing: &[&Tool]) {
     let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
     let apt = Path::new("/usr/bin/apt-get").exists();
@@ -154,20 +222,13 @@ fn add(missing: &[&Tool]) {
         return;
     }
     println!("install: adding {}", packages.join(" "));
-    let patience = [
-        "-o",
-        "Acquire::Retries=1",
-        "-o",
-        "Acquire::http::Timeout=20",
-        "-qq",
-    ];
     let mut update = Command::new("apt-get");
-    update.args(patience).arg("update");
+    update.args(PATIENCE).arg("update");
     // A failed update is no end: an older list may still do.
     call(&mut update);
     let mut install = Command::new("apt-get");
     install
-        .args(patience)
+        .args(PATIENCE)
         .args(["install", "-y", "--no-install-recommends"])
         .args(packages);
     install.env("DEBIAN_FRONTEND", "noninteractive");

@@ -51,11 +51,11 @@ fn dispatch(words: &[&str], tests: &mut ci::Tests) -> Result<()> {
             Ok(())
         }
         ["test"] => {
-            install::run()?;
+            install::run(&root)?;
             ci::run(&root, &ci::ALL, tests)
         }
         ["test", "--quick"] => {
-            install::run()?;
+            install::run(&root)?;
             ci::run(&root, &ci::QUICK, tests)
         }
         ["ci"] => ci::run(&root, &ci::ALL, tests),
@@ -66,7 +66,7 @@ fn dispatch(words: &[&str], tests: &mut ci::Tests) -> Result<()> {
         ["tidy"] => ci::run(&root, &[ci::Step::Tidy], tests),
         ["no-std"] => ci::run(&root, &[ci::Step::NoStd], tests),
         ["no-std", "--probe"] => no_std::probe(&root),
-        ["install"] => install::run(),
+        ["install"] => install::run(&root),
         ["run-test", program, args @ ..] => ci::run_test(program, args),
         ["docs", "--check"] => ci::run(&root, &[ci::Step::Docs], tests),
         ["docs", "--check", files @ ..] => docs::check(&root, files),

@@ -53,6 +53,14 @@ pub enum Work {
         /// between.
         users: Vec<(String, String)>,
     },
+    /// A line by which this host says who it is (PLAIN), with the password in a file. It gives the
+    /// line, which is for nobody else's eyes.
+    Credential {
+        /// The name.
+        name: String,
+        /// The file.
+        file: String,
+    },
     /// A file with these octets in `new` of a Maildir, which is made if it isn't there. It gives
     /// nothing, and when it is done the file is on stable storage. A name that is there already has
     /// been delivered before, and is left as it is. A simulated node has no folders: it is as if.
@@ -150,6 +158,7 @@ impl Work {
     pub fn octets(&self) -> usize {
         match self {
             Self::Digest(octets) | Self::Deliver { octets, .. } => octets.len(),
+            Self::Credential { name, file } => name.len() + file.len(),
             Self::LogIn { said, users, .. } => {
                 let said: usize = said.iter().map(|it| it.0.len()).sum();
                 let users = users.iter().map(|(name, kept)| name.len() + kept.len());
@@ -174,7 +183,7 @@ pub enum WorkError {
     Broken,
     /// Too much waits to be done already.
     Busy,
-    /// The host's files can't be written.
+    /// The host's files can't be read or written.
     Host,
 }
 

@@ -64,17 +64,22 @@ impl GatewayProcess {
             *folder = stage.scratch.file(&maildir(&name)).display().to_string();
         }
         // The lab's node file is elsewhere.
-        for profile in config.tls.values_mut() {
-            let files = [
-                &mut profile.certificate,
-                &mut profile.key,
-                &mut profile.trust,
-            ];
-            for file in files.into_iter().flatten() {
-                if let Ok(place) = std::path::absolute(&*file) {
-                    *file = place.display().to_string();
-                }
+        let place = |file: &mut String| {
+            if let Ok(place) = std::path::absolute(&*file) {
+                *file = place.display().to_string();
             }
+        };
+        for profile in config.tls.values_mut() {
+            let pinned = profile.pins().is_some();
+            let trust = Some(&mut profile.trust).filter(|_| !pinned);
+            let files = [&mut profile.certificate, &mut profile.key];
+            files.into_iter().chain(trust).flatten().for_each(place);
+        }
+        let routes = config.mail.iter_mut().flat_map(|mail| &mut mail.routes);
+        for route in routes {
+            let next = route.next.iter_mut().map(|it| &mut it.password_file);
+            let files = next.chain([&mut route.password_file]);
+            files.flatten().for_each(place);
         }
         let text = config.to_text().map_err(|error| unwritable(&name, error))?;
         let file = format!("{name}.toml");

@@ -74,6 +74,8 @@ pub struct Offers {
     pub size: Option<u64>,
     /// MT-PRIORITY.
     pub priority: bool,
+    /// AUTH PLAIN.
+    pub login: bool,
     /// DELIVERBY, and the least seconds that it takes.
     pub by: Option<u64>,
 }
@@ -130,6 +132,8 @@ pub enum Event {
     Ready,
     /// TLS begins: [`Client::secured`] is waited for.
     Secure,
+    /// It is to say who it is: [`Client::log_in`] is waited for.
+    LogIn,
     /// What became of a message: of each recipient in the order of the letter.
     Done(u64, Vec<Verdict>),
     /// So many octets of a message are there already: it goes on behind them.
@@ -147,6 +151,7 @@ enum Asked {
     Ehlo,
     Helo,
     StartTls,
+    Auth,
     Resume(u64),
     Mail(u64),
     Rcpt(u64, usize),
@@ -183,6 +188,8 @@ pub struct Client {
     wants_tls: bool,
     /// TLS begins: nothing may come before it has.
     secures: bool,
+    /// It says who it is.
+    logs_in: bool,
     offers: Offers,
     ready: bool,
     line: Vec<u8>,
@@ -204,6 +211,7 @@ impl Client {
             name: name.to_string(),
             wants_tls: false,
             secures: false,
+            logs_in: false,
             offers: Offers::default(),
             ready: false,
             line: Vec::new(),
@@ -223,6 +231,19 @@ impl Client {
             wants_tls: true,
             ..Self::new(name)
         }
+    }
+
+    /// The same, that says who it is before it brings messages.
+    #[must_use]
+    pub fn with_login(self, logs_in: bool) -> Self {
+        Self { logs_in, ..self }
+    }
+
+    /// By this line of PLAIN it says who it is.
+    pub fn log_in(&mut self, line: &[u8]) {
+        let command = [b"AUTH PLAIN ", line, b"\r\n"].concat();
+        self.queue.push_back((command, Asked::Auth));
+        self.pump();
     }
 
     /// It has TLS: what was said before counts for nothing (RFC 3207 section 4.2).
@@ -519,6 +540,15 @@ impl Client {
                 self.secures = true;
                 self.events.push_back(Event::Secure);
             }
+            Asked::Ehlo if self.logs_in => {
+                self.offers = offers(lines);
+                if !self.offers.login || !reply.is_good() {
+                    self.lose("530 5.7.0 AUTH PLAIN is wanted, and not offered there");
+                    return true;
+                }
+                self.events.push_back(Event::LogIn);
+            }
+            Asked::Auth if reply.is_good() => self.be_ready(),
             Asked::Ehlo if !reply.is_good() => {
                 let hello = format!("HELO {}", self.name);
                 self.ask(&hello, Asked::Helo);
@@ -528,6 +558,11 @@ impl Client {
                 self.be_ready();
             }
             Asked::Helo if reply.is_good() => self.be_ready(),
+            Asked::Auth => {
+                // Some say again what they were told: none of it goes into a log or a journal.
+                let text = format!("{} it doesn't take this switch's login", reply.status());
+                self.events.push_back(Event::Lost(Reply { text, ..reply }));
+            }
             Asked::Greeting | Asked::Helo | Asked::StartTls => {
                 self.events.push_back(Event::Lost(reply));
             }
@@ -672,7 +707,8 @@ impl Asked {
         match self {
             Self::Mail(of) | Self::Rcpt(of, _) | Self::Data(of) | Self::Resume(of) => of == id,
             Self::Piece(of, _) | Self::Packed(of, _) => of == id,
-            Self::Greeting | Self::Ehlo | Self::Helo | Self::StartTls | Self::Rset => false,
+            Self::Greeting | Self::Ehlo | Self::Helo | Self::StartTls => false,
+            Self::Auth | Self::Rset => false,
         }
     }
 }
@@ -703,6 +739,7 @@ fn offers(lines: &[String]) -> Offers {
                 offers.size = Some(most.filter(|it| *it > 0).unwrap_or(u64::MAX));
             }
             "MT-PRIORITY" => offers.priority = true,
+            "AUTH" => offers.login = words.any(|it| it.eq_ignore_ascii_case("PLAIN")),
             "DELIVERBY" => {
                 let least = words.next().and_then(|it| it.parse().ok());
                 offers.by = Some(least.unwrap_or(0));

@@ -186,6 +186,53 @@ fn who_wants_tls_says_nothing_of_messages_without_it() {
 }
 
 /// Replies to what was said of a message before it was begun again count for nothing.
+/// A client that is to log in, behind TLS, where this is offered.
+fn before_login(offers: &str) -> Client {
+    let mut client = Client::with_tls("a.example").with_login(true);
+    client.take(b"220 b ready\r\n250-b\r\n250 STARTTLS\r\n220 go on\r\n");
+    assert_eq!(client.poll(), Some(Event::Secure));
+    client.secured();
+    client.take(format!("250-b\r\n{offers}250 HELP\r\n").as_bytes());
+    client
+}
+
+#[test]
+fn who_logs_in_brings_no_message_before_it_is_known() {
+    let mut client = before_login("250-PIPELINING\r\n250-AUTH LOGIN PLAIN\r\n");
+    assert_eq!((client.poll(), client.poll()), (Some(Event::LogIn), None));
+    assert!(!client.may_begin());
+    sent(&mut client);
+    client.log_in(b"AGEAYg==");
+    assert_eq!(sent(&mut client), "AUTH PLAIN AGEAYg==\r\n");
+    client.take(b"235 2.7.0 it is you\r\n");
+    assert_eq!(client.poll(), Some(Event::Ready));
+    assert!(client.may_begin() && client.offers().pipelining);
+}
+
+#[test]
+fn a_login_that_is_not_offered_is_not_said() {
+    for offers in ["", "250-AUTH CRAM-MD5\r\n", "250-AUTH=PLAIN\r\n"] {
+        let mut client = before_login(offers);
+        let Some(Event::Lost(reply)) = client.poll() else {
+            panic!("{offers}");
+        };
+        assert!(reply.text.starts_with("5.7.0 AUTH PLAIN is wanted"));
+        assert!(!client.may_begin());
+    }
+}
+
+/// Nor what a server says again of what it was told.
+#[test]
+fn a_password_is_in_no_reply() {
+    let mut client = before_login("250-AUTH PLAIN\r\n");
+    client.poll();
+    client.log_in(b"AGEAYg==");
+    client.take(b"535-AGEAYg==\r\n535 5.7.8 what is AUTH PLAIN AGEAYg==?\r\n");
+    let text = "5.7.8 it doesn't take this switch's login".into();
+    let lost = Event::Lost(Reply { code: 535, text });
+    assert_eq!(client.poll(), Some(lost));
+}
+
 #[test]
 fn a_message_that_begins_anew_has_new_replies() {
     let mut client = greeted(ALL);

@@ -69,7 +69,7 @@ pub use self::olsr::OlsrConfig;
 pub use self::proxy::{
     Connects, PartnerConfig, ProxyClass, ProxyConfig, ProxyConnect, ProxySource,
 };
-pub use self::tls::{ClientCertificate, OldestTls, TlsConfig};
+pub use self::tls::{ClientCertificate, OldestTls, Pin, TlsConfig};
 
 /// A gateway, as configured.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]

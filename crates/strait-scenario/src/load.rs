@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use strait_channel::{LinkConfig, LinkKind};
 use strait_core::keys::KeyError;
-use strait_node::config::OwnDictionary;
+use strait_node::config::{OwnDictionary, TlsConfig};
 use strait_node::config_text::{self, ConfigError};
 use strait_node::{Gateway, NodeConfig};
 use strait_traffic::mgen::{Script, read_capture};
@@ -480,25 +480,42 @@ fn inline_dictionaries(
     Ok(())
 }
 
-/// Says of the files of certificates and keys where they are: beside the file that names them.
-/// Nobody but a driver reads them.
-fn place_certificates(path: &Path, node: &mut Table) {
-    let Some(Value::Table(profiles)) = node.get_mut("tls") else {
-        return;
-    };
-    for profile in profiles.iter_mut().filter_map(|(_, it)| it.as_table_mut()) {
-        for key in ["certificate", "key", "trust"] {
-            if let Some(Value::String(name)) = profile.get_mut(key) {
-                *name = beside(path, name).display().to_string();
-            }
+/// Says of the files of certificates, keys and passwords where they are: beside the file that names
+/// them. Nobody but a driver reads them.
+fn place_secrets(path: &Path, node: &mut Table) {
+    let place = |table: &mut Table, key: &str| {
+        if let Some(Value::String(name)) = table.get_mut(key)
+            && !TlsConfig::has_pins(name)
+        {
+            *name = beside(path, name).display().to_string();
         }
+    };
+    let profiles = node.get_mut("tls").and_then(Value::as_table_mut);
+    for (_, profile) in profiles.into_iter().flatten() {
+        for key in ["certificate", "key", "trust"] {
+            profile
+                .as_table_mut()
+                .into_iter()
+                .for_each(|it| place(it, key));
+        }
+    }
+    let mail = node.get_mut("mail").and_then(Value::as_table_mut);
+    for route in mail.into_iter().flat_map(|it| tables(it, "route")) {
+        place(route, "password_file");
+        tables(route, "next").for_each(|it| place(it, "password_file"));
     }
 }
 
+/// The tables of a list.
+fn tables<'a>(of: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut Table> {
+    let list = of.get_mut(key).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_table_mut)
+}
+
 /// Puts the content of all files that a node file names in place of their names, but that of
-/// certificates and keys.
+/// certificates, keys and passwords.
 fn inline_files(files: &dyn Files, path: &Path, node: &mut Table) -> Result<(), ConfigError> {
-    place_certificates(path, node);
+    place_secrets(path, node);
     inline_policy(files, path, node)?;
     inline_dictionaries(files, path, node)
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use strait_core::node::Ticket;
 use strait_core::work::{Waiting, Work, WorkError};
 use strait_core::{Duration, Instant};
-use strait_work::perform;
+use strait_work::perform_simulated;
 
 type Done = Result<Vec<u8>, WorkError>;
 
@@ -24,7 +24,7 @@ const fn octet_ns(work: &Work) -> u64 {
         Work::Decompress { .. } => 2,
         Work::Digest(_) => 4,
         Work::Deliver { .. } => 20,
-        Work::LogIn { .. } => 0,
+        Work::LogIn { .. } | Work::Credential { .. } => 0,
     }
 }
 
@@ -67,7 +67,7 @@ impl Workshop {
         };
         let time = piece + Duration::from_nanos(octet_ns(work) * octets as u64);
         self.busy_until = self.busy_until.max(now) + time;
-        let done = perform(work);
+        let done = perform_simulated(work);
         self.jobs.push_back(Job {
             ticket,
             octets,

@@ -3,7 +3,7 @@
 //! It is a crate of its own because simulation and gateways, which never meet, both need it, and
 //! because of its library in C, which no other crate should have.
 
-mod login;
+pub mod login;
 pub mod password;
 
 use std::io::{self, Read};
@@ -31,7 +31,8 @@ pub fn perform(work: &Work) -> Result<Vec<u8>, WorkError> {
         Work::LogIn {
             by, said, users, ..
         } => Ok(login::answer(*by, said, users).encode()),
-        // A driver with folders does this itself.
+        // A driver with files does these itself.
+        Work::Credential { name, .. } => Ok(login::line(name, login::SIMULATED)),
         Work::Deliver { .. } => Ok(Vec::new()),
         // Nothing at all is no frame, either.
         Work::Decompress { octets, .. } if octets.is_empty() => Err(WorkError::Broken),
@@ -44,6 +45,20 @@ pub fn perform(work: &Work) -> Result<Vec<u8>, WorkError> {
             let fits = found.len() as u64 <= u64::from(*octets_max);
             fits.then_some(found).ok_or(WorkError::TooLong)
         }
+    }
+}
+
+/// The same where no file has a password: those who name one of the users without any of its
+/// own are it.
+///
+/// # Errors
+/// As [`perform`].
+pub fn perform_simulated(work: &Work) -> Result<Vec<u8>, WorkError> {
+    match work {
+        Work::LogIn {
+            by, said, users, ..
+        } => Ok(login::simulated(*by, said, users).encode()),
+        work => perform(work),
     }
 }
 

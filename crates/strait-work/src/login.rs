@@ -6,6 +6,25 @@ use strait_core::work::{Login, Sasl, Secret};
 
 use crate::password;
 
+/// The password that simulated hosts have: they read no files.
+pub(crate) const SIMULATED: &[u8] = b"simulated";
+
+/// The line by which somebody says who it is (PLAIN).
+pub fn line(name: &str, password: &[u8]) -> Vec<u8> {
+    let said = [b"\0", name.as_bytes(), b"\0", password].concat();
+    STANDARD.encode(said).into_bytes()
+}
+
+/// What comes of what somebody has said so far, with the password of simulated hosts or a real one.
+pub(crate) fn simulated(by: Sasl, said: &[Secret], users: &[(String, String)]) -> Login {
+    let own = |(name, _): &(String, String)| Secret(line(name, SIMULATED));
+    let found = users.iter().position(|it| said == [own(it)]);
+    match found.filter(|_| by == Sasl::Plain) {
+        Some(found) => Login::Is(found),
+        None => answer(by, said, users),
+    }
+}
+
 /// What comes of what somebody has said so far.
 pub(crate) fn answer(by: Sasl, said: &[Secret], users: &[(String, String)]) -> Login {
     let lines = said.iter().map(|line| match &line.0[..] {
@@ -76,6 +95,15 @@ mod tests {
         }
         assert_eq!(said(Sasl::Plain, &["*"]), Login::Garbled);
         assert_eq!(said(Sasl::Plain, &[]), Login::Asks(String::new()));
+    }
+
+    #[test]
+    fn simulated_hosts_have_a_password_of_their_own() {
+        let said = [Secret(line("x", SIMULATED))];
+        assert_eq!(answer(Sasl::Plain, &said, &users()), Login::Wrong);
+        assert_eq!(simulated(Sasl::Plain, &said, &users()), Login::Is(1));
+        let real = [Secret(line("ops", b"secret"))];
+        assert_eq!(simulated(Sasl::Plain, &real, &users()), Login::Is(0));
     }
 
     #[test]

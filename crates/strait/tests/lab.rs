@@ -4,6 +4,8 @@
 
 #[path = "lab/cells.rs"]
 mod cells;
+#[path = "lab/mail.rs"]
+mod mail;
 #[path = "lab/names.rs"]
 mod names;
 #[path = "lab/proxies.rs"]

@@ -2,6 +2,9 @@
 //! a mailbox or in its queue (`STRAIT_MAIL_KILLS` is how often); with TLS and passwords. As root.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+#[path = "mail_crash/load.rs"]
+mod load;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -64,8 +67,14 @@ fn start_by(namespace: &Namespace, file: &Path) -> Running {
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let running = Running(child);
-    let up = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(": up")));
-    assert!(up.is_some(), "the switch doesn't come up");
+    let mut said = Vec::new();
+    while !said
+        .last()
+        .is_some_and(|line: &String| line.contains(": up"))
+    {
+        let line = lines.next().and_then(Result::ok);
+        said.push(line.unwrap_or_else(|| panic!("the switch doesn't come up: {said:#?}")));
+    }
     // What it says later needs a reader.
     thread::spawn(move || lines.for_each(drop));
     running
@@ -322,6 +331,131 @@ fn mail_programs_log_in_and_routes_have_tls() {
     assert!(file("ops@a.example")[0].contains("PRIORITY 2;"), "capped");
     end(switch);
     without_secrets(&journal, &user);
+}
+
+/// A digest of a certificate, as `openssl` tells it.
+fn fingerprint(file: &str) -> String {
+    let mut openssl = Command::new("openssl");
+    openssl.args(["x509", "-noout", "-fingerprint", "-sha256", "-in", file]);
+    let said = String::from_utf8(openssl.output().unwrap().stdout).unwrap();
+    said.trim().rsplit('=').next().unwrap().to_owned()
+}
+
+/// What the next hop of the message to this address said last.
+fn said_of(folder: &Path, to: &str) -> Option<String> {
+    let mut command = Command::new(STRAIT);
+    command.args(["mail", "queue", "--json"]);
+    let output = command.arg(folder.join("a.sock")).output().unwrap();
+    let queue: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut rows = queue["messages"].as_array().unwrap().iter();
+    let row = rows.find(|row| row["recipients"] == to)?;
+    row["said"].as_str().map(String::from)
+}
+
+/// A switch says who it is to one that it knows by the digest of its certificate, whatever name is
+/// in that. To another, and with a wrong password, nothing goes.
+#[test]
+fn a_switch_logs_in_to_one_with_a_certificate_that_it_knows() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("mail_crash: skipped, this needs root");
+        return;
+    }
+    let namespace = Namespace::create("maillogin").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let vectors = format!("{}/../../vectors/tls", env!("CARGO_MANIFEST_DIR"));
+    let [known, other] =
+        ["server", "stranger"].map(|it| fingerprint(&format!("{vectors}/{it}.pem")));
+    for (file, password) in [("right", "secret\n"), ("wrong", "guessed\n")] {
+        fs::write(folder.join(file), password).unwrap();
+    }
+    let route = |domain: &str, profile: &str, file: &str| {
+        format!(
+            "[[mail.route]]\ndomains = [\"{domain}\"]\nto = \"127.0.0.1\"\nport = 2526\n\
+             tls = \"{profile}\"\nlogin = \"a\"\npassword_file = \"{}\"\n",
+            folder.join(file).display()
+        )
+    };
+    let routes = [
+        route("c.example", "known", "right"),
+        route("wrong.example", "known", "wrong"),
+        route("other.example", "other", "right"),
+        route("none.example", "known", "nowhere"),
+    ];
+    let journal = folder.join("a.journal");
+    let near = node_file(folder)
+        + &routes.concat()
+        + &format!(
+            "[journal]\nfile = \"{}\"\n[tls.known]\ntrust = \"sha256:{known}\"\n\
+             [tls.other]\ntrust = \"sha256:{other}\"\n",
+            journal.display()
+        );
+    fs::write(folder.join("a.toml"), near).unwrap();
+    let far = node_file(folder)
+        .replace(
+            "name = \"a\"\n[host]\n",
+            "name = \"c\"\n[host]\ninterface = \"strait9\"\n",
+        )
+        .replace("10.9.0.1/30", "10.8.0.1/30")
+        .replace("/a.", "/c.")
+        .replace(":700", ":701")
+        .replace("2525", "2526")
+        .replace("a.example", "c.example")
+        .replace("[mail]\n", "[mail]\ntls = \"own\"\n");
+    let user = format!(
+        "[[mail.user]]\nname = \"a\"\npassword = \"{}\"\n",
+        kept("secret")
+    );
+    let own = format!(
+        "[tls.own]\ncertificate = \"{vectors}/server.pem\"\nkey = \"{vectors}/server.key\"\n"
+    );
+    fs::write(folder.join("c.toml"), far + &user + &own).unwrap();
+    let mut check = Command::new(STRAIT);
+    let check = check.arg("check").arg(folder.join("a.toml")).output();
+    let warned = String::from_utf8(check.unwrap().stdout).unwrap();
+    assert!(
+        warned.contains("nothing goes there without the password"),
+        "{warned}"
+    );
+    assert!(warned.contains("others may read or write"), "{warned}");
+    let _far = start_by(&namespace, &folder.join("c.toml"));
+    let switch = start(&namespace, folder);
+    let bring = "import smtplib, sys\n\
+                 for to in sys.argv[1:]:\n \
+                 smtplib.SMTP('127.0.0.1', 2525).sendmail('x@a.example', [to], 'Subject: 1\\r\\n\\r\\nx\\r\\n')";
+    let refused = ["ops@wrong.example", "ops@other.example", "ops@none.example"];
+    let mut program = within(&namespace, "python3");
+    program.args(["-c", bring, "ops@c.example"]).args(refused);
+    assert!(program.status().unwrap().success());
+    let came = folder.join("mail/ops@c.example/new");
+    let begun = Instant::now();
+    let told = loop {
+        let told = refused.map(|to| said_of(folder, to).unwrap_or_default());
+        let there = fs::read_dir(&came).is_ok_and(|it| it.count() == 1);
+        if there && told.iter().all(|it| !it.is_empty()) {
+            break told;
+        }
+        let late = begun.elapsed() > Duration::from_secs(15);
+        assert!(!late, "{told:?}, there: {there}");
+        thread::sleep(Duration::from_millis(50));
+    };
+    assert!(told[0].contains("535 5.7.8"), "{told:?}");
+    assert!(told[1].contains("connection failed"), "{told:?}");
+    assert!(told[2].contains("can't be read"), "{told:?}");
+    assert_eq!(fs::read_dir(&came).unwrap().count(), 1);
+    end(switch);
+    // `\0a\0secret`, and the same with the wrong one.
+    let octets = fs::read(&journal).unwrap();
+    let has = |text: &str| octets.windows(text.len()).any(|it| it == text.as_bytes());
+    assert!(has("AUTH PLAIN LOGIN"));
+    for secret in ["secret", "AGEAc2VjcmV0", "guessed", "AGEAZ3Vlc3NlZA"] {
+        assert!(!has(secret), "{secret}");
+    }
+    let mut replay = Command::new(STRAIT);
+    let replay = replay.args(["replay", "--strict"]).arg(&journal);
+    let output = replay.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
 }
 
 /// Ends a switch as its operator does.

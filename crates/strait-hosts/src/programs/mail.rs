@@ -71,7 +71,11 @@ impl MailCaller {
                     }
                     endpoint.close();
                 }
-                Heard::Resume(..) | Heard::Again(_) | Heard::Lost(_) | Heard::Secure => {
+                Heard::Resume(..)
+                | Heard::Again(_)
+                | Heard::Lost(_)
+                | Heard::Secure
+                | Heard::LogIn => {
                     self.log.count("refused");
                     endpoint.close();
                 }

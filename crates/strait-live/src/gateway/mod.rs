@@ -2,6 +2,7 @@
 
 pub mod ports;
 
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::time::{self, Duration};
 use nix::errno::Errno;
 use strait_core::id::PortId;
 use strait_core::node::{Boot, Node, NodeFactory};
-use strait_node::config::{Plug, Routing};
+use strait_node::config::{MailConfig, Plug, Routing};
 use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
 use self::ports::{describe, ports};
@@ -185,6 +186,15 @@ fn without_folder(place: &str, file: &str) -> Option<InvalidConfig> {
 pub fn warnings(config: &NodeConfig) -> Vec<String> {
     let mut warnings = tls::warnings(&config.tls);
     warnings.extend(config.long_frames());
+    let hops = config.mail().into_iter().flat_map(MailConfig::hops);
+    let files = hops.filter_map(|hop| Some((hop.to, hop.password_file?)));
+    warnings.extend(files.filter_map(|(to, file)| {
+        let message = match fs::metadata(&file) {
+            Ok(_) => tls::open_to_others(&file)?,
+            Err(error) => format!("{file}: {error}: nothing goes there without the password"),
+        };
+        Some(format!("[[mail.route]] {to} password_file: {message}"))
+    }));
     warnings
 }
 
@@ -353,7 +363,7 @@ pub const STATUS_FOLDER: &str = "/run/strait";
 
 /// The sockets in [`STATUS_FOLDER`], in the order of their names.
 pub fn status_sockets() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(STATUS_FOLDER).into_iter().flatten();
+    let entries = fs::read_dir(STATUS_FOLDER).into_iter().flatten();
     let paths = entries.flatten().map(|entry| entry.path());
     let mut paths: Vec<_> = paths
         .filter(|path| path.extension().is_some_and(|end| end == "sock"))

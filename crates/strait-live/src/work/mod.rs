@@ -4,11 +4,14 @@
 mod maildir;
 pub(crate) mod worker;
 
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
 use strait_core::node::Ticket;
 use strait_core::work::{Waiting, Work, WorkError};
-use strait_work::perform;
+use strait_work::{login, perform};
 
 use self::worker::Worker;
 
@@ -66,6 +69,23 @@ impl Workshop {
     }
 }
 
+/// Octets of a file with a password.
+const PASSWORD_OCTETS_MAX: u64 = 1024;
+
+/// The line by which this host says who it is.
+fn credential(name: &str, file: &Path) -> Done {
+    let mut password = Vec::new();
+    let read = File::open(file).and_then(|it| {
+        let mut it = it.take(PASSWORD_OCTETS_MAX);
+        it.read_to_end(&mut password)
+    });
+    if let Err(error) = read {
+        tracing::warn!(file = %file.display(), %error, "a password can't be read");
+        return Err(WorkError::Host);
+    }
+    Ok(login::line(name, password.trim_ascii_end()))
+}
+
 fn does(jobs: Vec<Job>) -> Vec<Answer> {
     let answer = |Job { ticket, work }| Answer {
         ticket,
@@ -76,6 +96,7 @@ fn does(jobs: Vec<Job>) -> Vec<Answer> {
                 name,
                 octets,
             } => maildir::deliver(folder, name, octets),
+            Work::Credential { name, file } => credential(name, Path::new(file)),
             work => perform(work),
         },
     };

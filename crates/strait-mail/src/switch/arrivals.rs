@@ -347,7 +347,9 @@ impl Arrivals {
         if guest.tls == Begin::Asked && guest.out.is_empty() {
             return guest.begin_tls(n, queue, asks);
         }
-        let looked_at = guest.session.unread() == 0;
+        // A command of which the end is missing goes on only by what comes next.
+        let reads = !guest.session.waits() && !guest.closing;
+        let looked_at = reads || guest.session.unread() == 0;
         let room = guest.out.len() < REPLIES_OCTETS_MAX && guest.storing < PIECES_MAX;
         if guest.owed > 0 && looked_at && room {
             let owed = core::mem::take(&mut guest.owed);

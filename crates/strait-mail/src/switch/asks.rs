@@ -35,6 +35,8 @@ pub(super) enum Pending {
     Packed(Reading),
     /// A client that says who it is.
     Login { client: u64 },
+    /// A connection that is to say who this switch is.
+    Credential { stream: u64 },
     /// A client, for a piece as it was.
     Unpacked { client: u64 },
     /// A mailbox.
@@ -94,6 +96,14 @@ impl Asks {
     /// Who waited for an answer.
     pub(super) fn answered(&mut self, ticket: Ticket) -> Option<Pending> {
         self.pending.remove(&ticket.n)
+    }
+
+    /// Whether an answer is for nobody else's eyes.
+    pub(super) fn is_secret(&self, ticket: Ticket) -> bool {
+        matches!(
+            self.pending.get(&ticket.n),
+            Some(Pending::Credential { .. })
+        )
     }
 
     pub(super) fn store(&mut self, batch: Vec<StoreOp>, pending: Pending) {

@@ -10,6 +10,10 @@ use strait_core::{Duration, Instant};
 
 use super::{HopSettings, RouteSettings};
 
+/// How long a next hop that greets and answers for no message is out, at first and at most.
+const DOUBT: Duration = Duration::from_secs(60);
+const DOUBT_MAX: Duration = Duration::from_secs(3600);
+
 /// A next hop.
 #[derive(Debug)]
 struct Hop {
@@ -20,6 +24,10 @@ struct Hop {
     /// Since when it is down, or is waited for and says nothing; and when that is too long.
     quiet: Option<Instant>,
     due: Option<Instant>,
+    /// How often it greeted and then answered for no message, since it last did; and how long a
+    /// greeting doesn't count for that.
+    doubts: u32,
+    again: Option<Instant>,
 }
 
 /// A route's next hops, and the one that has its messages.
@@ -50,6 +58,8 @@ impl Hops {
                 out: false,
                 quiet: None,
                 due: None,
+                doubts: 0,
+                again: None,
             }));
             routes.push(Route {
                 hops: first..all.len(),
@@ -115,10 +125,35 @@ impl Hops {
     }
 
     /// A next hop says something.
-    pub(super) fn heard(&mut self, hop: usize) {
+    pub(super) fn heard(&mut self, now: Instant, hop: usize) {
         if let Some(hop) = self.all.get_mut(hop) {
-            (hop.out, hop.quiet, hop.due) = (false, None, None);
+            (hop.quiet, hop.due) = (None, None);
+            hop.out &= hop.again.is_some_and(|at| now < at);
         }
+    }
+
+    /// It says what became of a message.
+    pub(super) fn answered(&mut self, hop: usize) {
+        if let Some(hop) = self.all.get_mut(hop) {
+            (hop.doubts, hop.again, hop.out) = (0, None, false);
+        }
+    }
+
+    /// It greeted, and then answered for no message in time: it is out, and longer each time.
+    pub(super) fn doubt(&mut self, now: Instant, hop: usize) {
+        if !self.has_others(hop) {
+            return;
+        }
+        if let Some(hop) = self.all.get_mut(hop) {
+            let pause = DOUBT.saturating_mul(1 << hop.doubts.min(8)).min(DOUBT_MAX);
+            hop.doubts += 1;
+            (hop.out, hop.again) = (true, Some(now + pause));
+        }
+    }
+
+    /// Whether it is to show with one message that it answers for such.
+    pub(super) fn is_doubted(&self, hop: usize) -> bool {
+        self.all.get(hop).is_some_and(|hop| hop.doubts > 0)
     }
 
     /// The way to a next hop is there again: what it was silent for counts for nothing.
@@ -154,7 +189,9 @@ impl Hops {
 
     /// When one of them is out, if nothing is heard of it.
     pub(super) fn wake(&self) -> Option<Instant> {
-        self.all.iter().filter_map(|hop| hop.due).min()
+        let dues = self.all.iter().filter_map(|hop| hop.due);
+        let out = self.all.iter().filter(|hop| hop.out);
+        dues.chain(out.filter_map(|hop| hop.again)).min()
     }
 
     /// Sees which next hop is to have a route's messages; whether that is another than before.

@@ -3,13 +3,14 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use strait_core::mail::MailState;
 use strait_core::node::{Held, Side, StoreError, StreamEvent, StreamOp};
 use strait_core::tls::TlsRole;
+use strait_core::work::Work;
 use strait_core::{Duration, Instant};
 
 use super::Link;
@@ -96,6 +97,8 @@ struct Lane {
     /// Connections that came to nothing since one did, and when the next may be tried.
     failures: u32,
     again: Option<Instant>,
+    /// Why the last one did.
+    failed: String,
 }
 
 /// All lanes.
@@ -199,7 +202,7 @@ impl Lanes {
         };
         line.stirred = now;
         if line.ready && matches!(event, StreamEvent::Data(_)) {
-            queue.hops.heard(id.0);
+            queue.hops.heard(now, id.0);
         }
         match event {
             StreamEvent::Opened { .. } => {
@@ -243,6 +246,7 @@ impl Lanes {
                 .min(AGAIN_MAX);
             lane.failures += 1;
             lane.again = Some(now + pause);
+            lane.failed = why.to_string();
         }
     }
 
@@ -262,7 +266,8 @@ impl Lanes {
                 Event::Ready => {
                     line.ready = true;
                     lane.failures = 0;
-                    queue.hops.heard(id.0);
+                    lane.failed.clear();
+                    queue.hops.heard(now, id.0);
                     queue.stats.connections += 1;
                 }
                 Event::Secure => {
@@ -276,8 +281,17 @@ impl Lanes {
                         );
                     }
                 }
+                Event::LogIn => {
+                    let login = queue.hops.get(id.0).and_then(|it| it.login.clone());
+                    if let Some((name, file)) = login {
+                        let work = Work::Credential { name, file };
+                        let stream = line.stream;
+                        asks.work(work, Pending::Credential { stream });
+                    }
+                }
                 Event::Done(of, verdicts) => {
                     ends(of, line);
+                    queue.hops.answered(id.0);
                     // Who is to hear that a message is late is to hear that nobody looks any more.
                     let by = queue.message(of).and_then(|it| it.by);
                     let offers = line.client.offers();
@@ -294,6 +308,34 @@ impl Lanes {
                     return self.lose(now, id, &said(&reply), queue, Some(asks));
                 }
             }
+        }
+    }
+
+    /// The line by which a connection says who this switch is, if there is one.
+    pub(super) fn hear_credential(
+        &mut self,
+        now: Instant,
+        stream: u64,
+        said: Option<&[u8]>,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        let Some(id) = self.streams.get(&stream).copied() else {
+            return;
+        };
+        let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
+        match line.zip(said) {
+            Some((line, said)) => {
+                line.stirred = now;
+                line.client.log_in(said);
+            }
+            None => self.lose(
+                now,
+                id,
+                "the file of the password can't be read",
+                queue,
+                Some(asks),
+            ),
         }
     }
 
@@ -443,9 +485,18 @@ impl Lanes {
             let lines = lanes
                 .iter()
                 .filter_map(|id| self.lanes.get(id)?.line.as_ref());
-            let asked = lines.filter(|it| it.ready).any(|it| it.client.awaits());
+            let mut ready = lines.filter(|it| it.ready);
+            let greeted = link.is_some() && ready.clone().next().is_some();
+            if greeted && !missed && queue.hops.is_out(hop) {
+                queue.hops.heard(now, hop);
+            }
+            let owing = ready.clone().any(|it| it.client.is_busy());
+            let asked = ready.any(|it| it.client.awaits());
             let answer = answer_time(link) + link.filter(|_| asked).map_or(Duration::ZERO, owed);
             if queue.hops.judge(now, hop, missed, answer) {
+                if greeted && owing {
+                    queue.hops.doubt(now, hop);
+                }
                 for id in lanes {
                     if self.lanes.get(&id).is_some_and(|it| it.line.is_some()) {
                         self.lose(now, id, "nothing comes from there", queue, Some(asks));
@@ -503,6 +554,9 @@ impl Lanes {
         if line.client.awaits() && line.sending.is_none() {
             let most = REPLY.max(answer_time(Some(link)));
             if now >= line.stirred + most {
+                if line.client.is_busy() {
+                    queue.hops.doubt(now, id.0);
+                }
                 self.lose(now, id, "no reply came", queue, Some(asks));
             }
             return;
@@ -550,7 +604,8 @@ impl Lanes {
             client: match there.tls {
                 None => Client::new(&queue.settings.name),
                 Some(_) => Client::with_tls(&queue.settings.name),
-            },
+            }
+            .with_login(there.login.is_some()),
             ready: false,
             open: false,
             writable: 0,
@@ -576,6 +631,9 @@ impl Lanes {
         let Some(line) = line.filter(|it| it.client.may_begin() && it.sending.is_none()) else {
             return;
         };
+        if line.client.is_busy() && queue.hops.is_doubted(id.0) {
+            return;
+        }
         let Some(of) = queue.first(way, id.1) else {
             return;
         };
@@ -683,6 +741,12 @@ impl Lanes {
         }
     }
 
+    /// Why there is no connection to a hop for a precedence, if one was tried.
+    pub(super) fn failed(&self, hop: usize, precedence: Precedence) -> &str {
+        let lane = self.lanes.get(&(hop, precedence));
+        lane.map_or("", |it| &it.failed)
+    }
+
     /// What a message waits for that could go by a lane.
     pub(super) fn state(&self, hop: usize, own: Precedence, queue: &Queue) -> MailState {
         let higher = Precedence::ALL.into_iter().filter(|it| *it > own);
@@ -779,7 +843,7 @@ fn never(
     }
 }
 
-fn said(reply: &Reply) -> alloc::string::String {
+fn said(reply: &Reply) -> String {
     format!("{} {}", reply.code, reply.text)
 }
 

@@ -127,6 +127,8 @@ pub struct HopSettings {
     pub port: Option<u16>,
     /// A profile of TLS, without which nothing goes there, and the name in its certificate.
     pub tls: Option<(String, String)>,
+    /// Who this switch says there that it is, and a file with the password.
+    pub login: Option<(String, String)>,
 }
 
 /// How a precedence goes to next hops.
@@ -250,21 +252,33 @@ impl Switch {
 
     /// What may be kept of an input: no passwords.
     pub fn conceal<'a>(&self, input: Input<'a>, room: &'a mut Vec<u8>) -> Input<'a> {
-        let Input::Stream {
-            id,
-            event: StreamEvent::Data(octets),
-        } = input
-        else {
-            return input;
-        };
-        let said = match id.side {
-            Side::Client => self.arrivals.conceal(id.n, octets, &self.queue),
-            Side::Node => None,
-        };
-        let Some(said) = said else { return input };
-        *room = said;
-        let event = StreamEvent::Data(room);
-        Input::Stream { id, event }
+        match input {
+            Input::Stream {
+                id,
+                event: StreamEvent::Data(octets),
+            } if id.side == Side::Client => {
+                let said = self.arrivals.conceal(id.n, octets, &self.queue);
+                let octets = match said {
+                    Some(said) => {
+                        *room = said;
+                        &room[..]
+                    }
+                    None => octets,
+                };
+                let event = StreamEvent::Data(octets);
+                Input::Stream { id, event }
+            }
+            Input::Worked {
+                ticket,
+                result: Ok(line),
+            } if self.asks.is_secret(ticket) => {
+                // Nothing here depends on it but how long it is.
+                *room = alloc::vec![b'x'; line.len()];
+                let result = Ok(&room[..]);
+                Input::Worked { ticket, result }
+            }
+            input => input,
+        }
     }
 
     /// Something happened to something of its own.
@@ -305,6 +319,9 @@ impl Switch {
             },
             Input::Worked { ticket, result } => match asks.answered(ticket) {
                 Some(Pending::Packed(it)) => lanes.hear_packed(it, result.ok(), queue),
+                Some(Pending::Credential { stream }) => {
+                    lanes.hear_credential(now, stream, result.ok(), queue, asks);
+                }
                 Some(Pending::Unpacked { client }) => {
                     arrivals.hear_unpacked(now, client, result.ok(), queue, asks);
                 }

@@ -47,6 +47,7 @@ fn hop(to: IpAddr) -> HopSettings {
         to,
         port: None,
         tls: None,
+        login: None,
     }
 }
 
@@ -134,6 +135,7 @@ fn done(work: &Work) -> Result<Vec<u8>, WorkError> {
             behind,
         } => zstd::bulk::Decompressor::with_dictionary(behind)
             .and_then(|mut it| it.decompress(octets, *octets_max as usize)),
+        Work::Credential { name, file } => return Ok(format!("{name}@{file}").into_bytes()),
         Work::LogIn { said, users, .. } => {
             let last = said.last().cloned().unwrap_or_default().0;
             let at = users.iter().position(|(_, kept)| kept.as_bytes() == last);
@@ -163,6 +165,9 @@ struct World {
     secured: Vec<String>,
     /// Kernels keep what they are given.
     keeps: bool,
+    /// A site says nothing any more on a connection on which it has heard this.
+    deafens: Option<(usize, &'static str)>,
+    deafened: BTreeSet<(Side, u64)>,
     /// A line of replies that doesn't cross.
     forgets: Option<&'static str>,
     /// What was packed is something else when it is unpacked.
@@ -203,6 +208,8 @@ impl World {
             spoils: false,
             keeps: false,
             forgets: None,
+            deafens: None,
+            deafened: BTreeSet::new(),
             secured: Vec::new(),
             next: 0,
             crossed: Vec::new(),
@@ -379,6 +386,10 @@ impl World {
         let crosses = self.up && heard && !self.mute.contains(&at);
         match op {
             StreamOp::Send(_) if self.keeps => {}
+            StreamOp::Send(octets) if self.swallows((at, from), (other, side, n), &octets) => {
+                let writable = StreamEvent::Writable(octets.len() as u32);
+                self.hear(at, from.0, from.1, writable);
+            }
             StreamOp::Send(mut octets) if crosses => {
                 if let (Some(line), Ok(text)) = (self.forgets, core::str::from_utf8(&octets)) {
                     octets = text.replace(line, "").into_bytes();

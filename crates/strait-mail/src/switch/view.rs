@@ -104,7 +104,13 @@ impl View<'_> {
             },
             state,
             tries: job.map_or(0, |it| it.tries),
-            said: job.map_or_else(String::new, |it| it.said.clone()),
+            said: match (job, way) {
+                // Its next hop said nothing of it: what hinders all that go there.
+                (Some(job), Some(Way::Hop(hop))) if job.said.is_empty() => {
+                    self.lanes.failed(hop, message.precedence()).into()
+                }
+                (job, _) => job.map_or_else(String::new, |it| it.said.clone()),
+            },
             ahead_octets,
             estimate: link.map(|link| link.time(ahead_octets)),
             by: self.queue.left(self.now, message).map(DeliverBy::text),

@@ -110,6 +110,13 @@ pub struct MailRouteConfig {
     /// The name in the next hop's certificate; its address if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Who this switch says there that it is, behind TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
+    /// A file with the password for that, readable by its owner alone. Live only; simulated it is
+    /// the right one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<String>,
     /// Who has its mail while that one is down or silent: the first that is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<MailHopConfig>,
@@ -133,6 +140,13 @@ pub struct MailHopConfig {
     /// The name in its certificate; its address if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Who this switch says there that it is, behind TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
+    /// A file with the password for that, readable by its owner alone. Live only; simulated it is
+    /// the right one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<String>,
 }
 
 /// How a precedence goes.
@@ -217,6 +231,11 @@ impl MailConfig {
         10_000
     }
 
+    /// All next hops, in the order of the routes.
+    pub fn hops(&self) -> impl Iterator<Item = MailHopConfig> + '_ {
+        self.routes.iter().flat_map(MailRouteConfig::hops)
+    }
+
     /// Lanes as they are if nothing else is said, the least precedence first: the class selectors
     /// of the preset `precedence`, which has the reason for AF21.
     fn lanes(&self) -> [LaneSettings; 6] {
@@ -279,8 +298,7 @@ impl MailConfig {
             trusts: self.trust,
             lane: false,
         });
-        let hops = self.routes.iter().flat_map(MailRouteConfig::hops);
-        let partners = hops.filter(|it| it.port.is_none());
+        let partners = self.hops().filter(|it| it.port.is_none());
         let partners = partners.map(|it| Prefix {
             address: it.to,
             length: if it.to.is_ipv4() { 32 } else { 128 },
@@ -431,8 +449,10 @@ impl MailConfig {
             }
         }
         let trusts = |name: &String| node.tls.get(name).is_some_and(|it| it.trust.is_some());
-        let mut hops = self.routes.iter().flat_map(MailRouteConfig::hops);
-        if let Some(hop) = hops.find(|it| it.tls.as_ref().is_some_and(|it| !trusts(it))) {
+        if let Some(hop) = self
+            .hops()
+            .find(|it| it.tls.as_ref().is_some_and(|it| !trusts(it)))
+        {
             let message = "must be the name of a table [tls.NAME] with `trust`";
             return Err(invalid(format!("[[mail.route]] {} tls", hop.to), message));
         }
@@ -480,6 +500,22 @@ impl MailHopConfig {
                 let host = self.host.clone();
                 (profile, host.unwrap_or_else(|| format!("{}", self.to)))
             }),
+            login: self.login.clone().zip(self.password_file.clone()),
+        }
+    }
+
+    /// Whether it says who this switch is as that can be said.
+    fn validate_login(&self) -> Result<(), &'static str> {
+        let alone = self.login.is_some() != self.password_file.is_some();
+        match &self.login {
+            _ if alone => Err("needs both `login` and `password_file`"),
+            // PLAIN has a zero behind it.
+            Some(name) if name.is_empty() || name.contains('\0') => Err("needs a name as `login`"),
+            Some(_) if self.tls.is_none() => Err("needs `tls` for its `login`"),
+            Some(_) if self.port.is_none() => {
+                Err("needs `port` for its `login`: lanes of switches ask for none")
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -497,6 +533,8 @@ impl MailRouteConfig {
             port: self.port,
             tls: self.tls.clone(),
             host: self.host.clone(),
+            login: self.login.clone(),
+            password_file: self.password_file.clone(),
         };
         core::iter::once(first).chain(self.next.iter().cloned())
     }
@@ -517,6 +555,8 @@ impl MailRouteConfig {
                 let message = "takes a host's address, and a port from 1 on";
                 return Err(invalid(place(), message));
             }
+            let login = hop.validate_login();
+            login.map_err(|why| invalid(format!("[[mail.route]] {}", hop.to), why))?;
             if !seen.insert(hop.to) {
                 let message = format!("`{}` is there twice: each next hop has its own", hop.to);
                 return Err(invalid(place(), message));
@@ -644,6 +684,28 @@ mod tests {
             (
                 route("domains = [\".\"]\nto = \"10.9.0.2\"\nafter = \"1 s\""),
                 "10.9.0.2 after: needs a [[mail.route.next]]",
+            ),
+            (
+                route("domains = [\".\"]\nto = \"10.9.0.2\"\nlogin = \"a\""),
+                "10.9.0.2: needs both `login`",
+            ),
+            (
+                route("domains = [\".\"]\nto = \"10.9.0.2\"\npassword_file = \"f\""),
+                "10.9.0.2: needs both `login`",
+            ),
+            (
+                next("to = \"10.9.0.3\"\nport = 25\nlogin = \"a\"\npassword_file = \"f\""),
+                "10.9.0.3: needs `tls` for its `login`",
+            ),
+            (
+                next("to = \"10.9.0.3\"\ntls = \"x\"\nlogin = \"a\"\npassword_file = \"f\""),
+                "10.9.0.3: needs `port` for its `login`",
+            ),
+            (
+                next(
+                    "to = \"10.9.0.3\"\nport = 25\ntls = \"x\"\nlogin = \"a\\u0000\"\npassword_file = \"f\"",
+                ),
+                "10.9.0.3: needs a name as `login`",
             ),
             (next("to = \"10.9.0.2\""), "`10.9.0.2` is there twice"),
             (next("to = \"10.9.0.3\"\nport = 0"), "a port from 1 on"),

@@ -22,8 +22,9 @@ pub struct TlsConfig {
     /// A file with the certificate's private key (PEM), readable by its owner alone. Live only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// A file with the certificates of those who may issue the other side's (PEM). Live only;
-    /// simulated they have.
+    /// A file with the certificates of those who may issue the other side's (PEM); or
+    /// `sha256:DIGITS`, the digest of the only certificate or key that it may show, whoever issued
+    /// it and for whatever name; several with spaces between. Live only; simulated they have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<String>,
     /// The hosts that our certificate is for; live it is checked that it is. Simulated, nothing
@@ -42,6 +43,20 @@ pub struct TlsConfig {
     /// Simulated: the octets of our certificate, with those behind it; 1 kB if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Octets>,
+}
+
+/// The SHA-256 of a certificate (DER), or of the key in it (SubjectPublicKeyInfo).
+pub type Pin = [u8; 32];
+
+fn pin(word: &str) -> Option<Pin> {
+    let digits: String = word.strip_prefix("sha256:")?.split(':').collect();
+    let right = digits.len() == 64 && digits.bytes().all(|it| it.is_ascii_hexdigit());
+    let octet = |at: usize| u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok();
+    let mut pin = Pin::default();
+    for (at, place) in pin.iter_mut().enumerate() {
+        *place = octet(at).filter(|_| right)?;
+    }
+    Some(pin)
 }
 
 /// Whether a server wants to see its clients' certificates.
@@ -93,6 +108,17 @@ impl TlsConfig {
     /// What an ordinary chain has: one certificate with a key on a curve, and that of its issuer.
     const CHAIN: Octets = Octets(1000);
 
+    /// Whether what is trusted is digests, rather than a file.
+    pub fn has_pins(trust: &str) -> bool {
+        trust.starts_with("sha256:")
+    }
+
+    /// The only certificates or keys that it takes, if it names such.
+    pub fn pins(&self) -> Option<Vec<Pin>> {
+        let words = self.trust.as_ref().filter(|it| Self::has_pins(it))?;
+        Some(words.split_ascii_whitespace().filter_map(pin).collect())
+    }
+
     /// How long both sides may take until they are secured.
     pub fn patience(&self) -> Duration {
         self.handshake.map_or(tls::HANDSHAKE, |time| time.0)
@@ -108,6 +134,15 @@ impl TlsConfig {
         if self.certificate.is_none() && self.trust.is_none() {
             let message = "needs `certificate` with `key`, to show, or `trust`, to verify others";
             return Err(invalid(format!("[tls.{name}]"), message));
+        }
+        let words = self.trust.as_deref().unwrap_or_default();
+        let words = words.split_ascii_whitespace().count();
+        if self.pins().is_some_and(|pins| pins.len() != words) {
+            let message = "takes a file, or `sha256:` and 64 hexadecimal digits, as `openssl x509 -noout -fingerprint -sha256 -in FILE` tells them";
+            return wrong("trust", message);
+        }
+        if self.pins().is_some() && self.client_certificate != ClientCertificate::None {
+            return wrong("trust", "needs a file: no client is known by a digest");
         }
         match (&self.certificate, &self.key) {
             (Some(_), None) => {
@@ -166,6 +201,25 @@ mod tests {
         complaint_about(&text)
     }
 
+    const DIGEST: &str = "5F1C5F1C5F1C5F1C5F1C5F1C5F1C5F1C5F1C5F1C5F1C5F1C5F1C5F1C5F1C5F1C";
+
+    #[test]
+    fn digests_are_read_with_and_without_colons() {
+        let pins = |words: &str| {
+            let text = format!("name = \"a\"\n[host]\n[tls.mail]\ntrust = \"{words}\"\n");
+            let config: NodeConfig = parse("a.toml", &text).unwrap();
+            config.tls["mail"].pins()
+        };
+        let colons = "5f:1c:".repeat(16);
+        let both = pins(&format!(
+            "sha256:{DIGEST} sha256:{}",
+            colons.trim_end_matches(':')
+        ));
+        let pin: Pin = core::array::from_fn(|at| [0x5f, 0x1c][at % 2]);
+        assert_eq!(both, Some(alloc::vec![pin, pin]));
+        assert_eq!(pins("all.pem"), None);
+    }
+
     #[test]
     fn a_profile_shows_something_or_verifies() {
         let shows = "certificate = \"a.pem\"\nkey = \"a.key\"";
@@ -174,6 +228,7 @@ mod tests {
             shows.into(),
             both.clone(),
             "trust = \"all.pem\"".into(),
+            format!("trust = \"sha256:{DIGEST} sha256:{DIGEST}\""),
             format!("{both}\nclient_certificate = \"required\"\noldest = \"1.3\""),
             format!("{shows}\nnames = [\"mail.example\"]\nhandshake = \"1 h\"\nchain = \"2 kB\""),
         ] {
@@ -191,6 +246,18 @@ mod tests {
                 "[tls.mail] client_certificate: needs `trust`",
             ),
             (format!("{shows}\nclient_certificate = \"maybe\""), "maybe"),
+            (
+                "trust = \"sha256:12\"".into(),
+                "[tls.mail] trust: takes a file",
+            ),
+            (
+                format!("trust = \"sha256:{DIGEST} all.pem\""),
+                "[tls.mail] trust: takes a file",
+            ),
+            (
+                format!("{shows}\ntrust = \"sha256:{DIGEST}\"\nclient_certificate = \"wanted\""),
+                "[tls.mail] trust: needs a file",
+            ),
             (format!("{shows}\noldest = \"1.1\""), "is no version"),
             (
                 format!("{shows}\nnames = [\"a b\"]"),

@@ -4,6 +4,8 @@
 //! A file that changes is read again when the next stream begins; one that is wrong then is told
 //! of, and what was read before serves on.
 
+mod pinned;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -23,6 +25,8 @@ use strait_core::time::Duration;
 use strait_core::tls::{TlsFault, TlsRole, TlsVersion};
 use strait_node::InvalidConfig;
 use strait_node::config::{ClientCertificate, TlsConfig};
+
+use self::pinned::Pinned;
 
 /// The longest file of certificates that is read: as long as a whole operating system's.
 const FILE_OCTETS_MAX: u64 = 4 << 20;
@@ -136,8 +140,8 @@ pub fn warnings(configs: &BTreeMap<String, TlsConfig>) -> Vec<String> {
     configs.iter().flat_map(warn).collect()
 }
 
-/// A key that others than its owner could read.
-fn open_to_others(file: &str) -> Option<String> {
+/// A secret that others than its owner could read.
+pub(crate) fn open_to_others(file: &str) -> Option<String> {
     let mode = fs::metadata(file).ok()?.mode() & 0o077;
     let message = || format!("others may read or write {file}: chmod 600 {file}");
     (mode != 0).then(message)
@@ -251,7 +255,9 @@ fn versions(oldest: TlsVersion) -> Vec<&'static SupportedProtocolVersion> {
 }
 
 fn make(config: &TlsConfig) -> Result<Made, Wrong> {
-    let trust = config.trust.as_ref().map(|file| roots(file)).transpose();
+    let pins = config.pins();
+    let trust = config.trust.as_ref().filter(|_| pins.is_none());
+    let trust = trust.map(|file| roots(file)).transpose();
     let trust = trust.map_err(|message| ("trust", message))?;
     let own = own(config)?;
     let of = |error: rustls::Error| ("certificate", error.to_string());
@@ -284,10 +290,23 @@ fn make(config: &TlsConfig) -> Result<Made, Wrong> {
         server.send_tls13_tickets = 0;
         made.server = Some(Arc::new(server));
     }
-    if let Some(roots) = trust {
+    let builder = || {
         let builder = ClientConfig::builder_with_provider(provider());
-        let builder = builder.with_protocol_versions(&versions).map_err(of)?;
-        let builder = builder.with_root_certificates(roots);
+        builder.with_protocol_versions(&versions).map_err(of)
+    };
+    let verifying = match (pins, trust) {
+        (Some(pins), _) => {
+            let pinned = Arc::new(Pinned::new(pins));
+            Some(
+                builder()?
+                    .dangerous()
+                    .with_custom_certificate_verifier(pinned),
+            )
+        }
+        (None, Some(roots)) => Some(builder()?.with_root_certificates(roots)),
+        (None, None) => None,
+    };
+    if let Some(builder) = verifying {
         let client = match own {
             None => Ok(builder.with_no_client_auth()),
             Some((chain, key)) => builder.with_client_auth_cert(chain, key),

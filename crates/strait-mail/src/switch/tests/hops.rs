@@ -28,6 +28,24 @@ fn world() -> World {
 }
 
 impl World {
+    /// Whether what is said comes to nothing: to a site that takes it and is silent.
+    pub(super) fn swallows(
+        &mut self,
+        from: (usize, (Side, u64)),
+        to: (usize, Side, u64),
+        octets: &[u8],
+    ) -> bool {
+        let Some((site, word)) = self.deafens else {
+            return false;
+        };
+        let mut said = octets.windows(word.len());
+        if to.0 == site && said.any(|it| it == word.as_bytes()) {
+            self.deafened.insert((to.1, to.2));
+        }
+        let silent = |(at, end): (usize, (Side, u64))| at == site && self.deafened.contains(&end);
+        silent(from) || silent((to.0, (to.1, to.2)))
+    }
+
     fn state(&self) -> (String, MailState) {
         let view = self.sites[0].switch.view(self.now);
         let row = &view.messages[0];
@@ -112,6 +130,36 @@ fn a_next_hop_whose_line_is_busy_is_not_silent() {
     assert_eq!(world.stats().hops_out, 0);
     world.pass(SECOND);
     assert_eq!(world.stats().hops_out, 1);
+}
+
+/// It greets, and never answers for a message: it binds some once, then one in ever more time.
+#[test]
+fn a_next_hop_that_greets_and_never_answers_gets_hardly_anything() {
+    let mut world = world();
+    // It hears what it is told from the first message on, and says nothing to that.
+    world.deafens = Some((1, "MAIL FROM"));
+    for n in 1..=20 {
+        world.submit(n, " MT-PRIORITY=4", "ops@b.example", "\r\none");
+    }
+    world.pass(ANSWER);
+    let bound = |world: &World| {
+        let rows = world.sites[0].switch.view(world.now).messages;
+        rows.iter().filter(|it| it.hop == "10.9.0.2").count()
+    };
+    assert_eq!((bound(&world), world.files(2)), (8, 12));
+    assert_eq!(world.stats().hops_out, 1);
+    // It is tried again now and then, by what it may have already; new messages go by the other.
+    for n in 21..=80 {
+        world.submit(n, " MT-PRIORITY=4", "ops@b.example", "\r\none");
+        world.pass(Duration::from_secs(60));
+    }
+    assert!(bound(&world) <= 14, "{}", bound(&world));
+    // It answers again, and has its messages, each once.
+    world.deafens = None;
+    world.pass(Duration::from_secs(3700));
+    assert_eq!(world.files(1) + world.files(2), 80);
+    assert_eq!(world.stats().hops_out, 0);
+    assert!(world.is_empty());
 }
 
 /// What may have come there stays, and comes once: only its next hop can tell.

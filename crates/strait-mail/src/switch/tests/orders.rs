@@ -98,12 +98,19 @@ fn users_log_in_and_have_their_precedence() {
     };
     (settings.listeners[0].tls, settings.listeners[0].users) = (Some(tls), true);
     settings.routes[0].hops[0].tls = Some(("outside".into(), "b.example".into()));
+    settings.routes[0].hops[0].login = Some(("a".into(), "a.password".into()));
+    world.sites[1].switch.queue.settings.users = vec![UserSettings {
+        name: "a".into(),
+        hash: "a@a.password".into(),
+        most: Precedence::Override,
+    }];
     for other in &mut world.sites[1].switch.queue.settings.listeners {
         let profile = "mail".into();
         other.tls = Some(Tls {
             profile,
             at_once: false,
         });
+        other.users = true;
     }
     world.sites.iter_mut().for_each(|it| it.ends.clear());
     world.sites[0].switch = Switch::new(OWNER, settings, 1, &[]);
