@@ -154,8 +154,8 @@ pub struct AdmissionConfig {
     /// silence what sets them up.
     #[serde(default = "AdmissionConfig::default_share")]
     pub share: Share,
-    /// The share of what calls say that may find no room, as they don't all talk at once; 2 % if not
-    /// said. With `0 %` the line keeps for each what it needs while it talks.
+    /// The share of what calls say that may find no room, as they don't all talk at once; 2 % if
+    /// not said. With `0 %` the line keeps for each what it needs while it talks.
     #[serde(default = "AdmissionConfig::default_loss")]
     pub loss: Share,
     /// How a call is refused.

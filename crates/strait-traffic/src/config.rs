@@ -342,7 +342,7 @@ pub enum Traffic {
         /// Time between rounds; 10 s if not said.
         period: Duration,
     },
-    /// OSPF hellos without neighbours (version 3 over IPv6); `to` only says where they could get to.
+    /// OSPF hellos without neighbours (IPv6: version 3); `to` only says where they could get to.
     Hello {
         /// Time between two; 10 s if not said. They tell it in seconds, rounded up.
         period: Duration,

@@ -90,7 +90,7 @@ fn hello_socket(from: SocketAddr) -> std::io::Result<Socket> {
     Ok(socket)
 }
 
-/// The host's address on its Ethernet that a router of OSPF speaks from: in IPv6 the link-local one.
+/// The host's address that a router of OSPF speaks from: in IPv6 its Ethernet's link-local one.
 fn router_address(host: &Namespace, from: IpAddr) -> Result<SocketAddr, Error> {
     if from.is_ipv4() {
         return Ok(SocketAddr::new(from, 0));

@@ -476,7 +476,7 @@ impl Compressor {
         Some(number)
     }
 
-    /// The context of a connection that has said no more than its opening so far, in whatever class:
+    /// The context of a connection that has said no more than its opening, in whatever class:
     /// it goes with what follows, in the class of that. Later both classes have one of their own.
     fn opened(&self, flow: &Flow) -> Option<usize> {
         self.entries.iter().position(|entry| {

@@ -56,8 +56,8 @@ impl Talk {
 }
 
 /// The share of what calls say that finds no room on a line, if each talks when it likes:
-/// E(S - C)+ / E(S) of their sum S and what the line carries, C. Of each call what it needs while it
-/// talks, in the unit of `line`, and the share of its time in which it does.
+/// E(S - C)+ / E(S) of their sum S and what the line carries, C. Of each call what it needs while
+/// it talks, in the unit of `line`, and the share of its time in which it does.
 pub(super) fn lost(calls: impl Iterator<Item = (u64, f64)>, line: u64) -> f64 {
     let step = line.max(1) as f64 / STEPS as f64;
     // The chance of each sum; the last is of those that find no room.
