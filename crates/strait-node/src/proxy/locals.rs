@@ -4,8 +4,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use strait_core::node::StreamId;
 use strait_core::{Duration, Instant};
-use strait_proxy::Key;
 use strait_proxy::handshake::Speech;
+use strait_proxy::{Ends, Key};
 
 use super::packing::Directions;
 
@@ -27,6 +27,8 @@ pub(super) struct Local {
     pub(super) partner: usize,
     pub(super) key: Key,
     pub(super) phase: Phase,
+    /// Who wants whom, of a client of ours that no listener asked.
+    pub(super) ends: Option<Ends>,
     /// How it hears of its connection, if it has asked by a listener of ours.
     pub(super) explicit: Option<Speech>,
     /// When a client that waits for an answer is connected without one.
@@ -80,6 +82,7 @@ impl Locals {
             partner,
             key,
             phase,
+            ends: None,
             explicit: None,
             early_at: None,
             moved: now,

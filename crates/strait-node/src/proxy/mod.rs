@@ -42,12 +42,14 @@ mod explicit;
 mod locals;
 mod packing;
 mod partner;
+mod passed;
 
 use self::explicit::{Asking, Explicit};
 use self::locals::{Locals, Phase};
 use self::packing::{Packing, READ_OCTETS};
 pub(crate) use self::partner::{ClassView, HOP_LIMIT, LinkView, Promise};
 use self::partner::{Limits, Partner};
+use self::passed::Passed;
 
 /// How long a client's question waits for the far side: as long as clients are patient.
 const ANSWER: Duration = Duration::from_secs(120);
@@ -110,6 +112,7 @@ pub(crate) struct Proxy {
     partners: Vec<Partner>,
     explicit: Explicit,
     packing: Packing,
+    passed: Passed,
     locals: Locals,
     /// Partners' clients that aren't connected yet.
     asked: VecDeque<AskedFor>,
@@ -146,6 +149,7 @@ impl Proxy {
             own,
             explicit: Explicit::default(),
             packing: Packing::new(config.compress, config.partners.len()),
+            passed: Passed::default(),
             locals: Locals::new(config.idle.map(|time| time.0)),
             asked: VecDeque::new(),
             next: 0,
@@ -405,13 +409,14 @@ impl Proxy {
         let Some(partner) = self.partner_at(open.ends.server.ip(), gateway) else {
             if self.partners.iter().any(Partner::is_announced) {
                 // Somebody may be responsible who hasn't said so.
-                return self.pass(id);
+                return self.pass(now, id, Some(open.ends));
             }
             let how = Refusal::Unreachable(Unreachable::AdminProhibited);
             return self.refuse(id, ProxyRefusal::NoPartner, how);
         };
-        if !self.partners[partner].session.is_there() {
-            return self.pass(id);
+        let repeated = self.passed.holds(now, open.ends);
+        if repeated || !self.partners[partner].session.is_there() {
+            return self.pass(now, id, Some(open.ends));
         }
         let Ok(key) = self.partners[partner].session.open(now, open) else {
             // It asks again.
@@ -420,6 +425,9 @@ impl Proxy {
         let early = connects == Connects::AtOnce || gateway.is_some();
         let phase = if early { Phase::Accepted } else { Phase::Asked };
         self.locals.add(now, id, partner, key, phase);
+        if let Some(local) = self.locals.one_mut(id) {
+            local.ends = Some(open.ends);
+        }
         if early {
             self.partners[partner].session.expect(now, key);
             self.operate(id, StreamOp::Accept);
@@ -434,8 +442,11 @@ impl Proxy {
     }
 
     /// Lets a client go on to whom it wants, without the proxy.
-    fn pass(&mut self, id: StreamId) {
+    fn pass(&mut self, now: Instant, id: StreamId, ends: Option<Ends>) {
         self.stats.passed += 1;
+        if let Some(ends) = ends {
+            self.passed.note(now, ends);
+        }
         self.operate(id, StreamOp::Refuse(Refusal::Pass));
     }
 
@@ -695,9 +706,10 @@ impl Proxy {
         let Some(id) = self.locals.find(partner, key) else {
             return;
         };
+        let ends = self.locals.one(id).and_then(|it| it.ends);
         match self.locals.one(id).map(|it| it.phase) {
             Some(Phase::Asked) if self.refuse_explicit(now, id, TIMED_OUT) => {}
-            Some(Phase::Asked) => self.pass(id),
+            Some(Phase::Asked) => self.pass(now, id, ends),
             _ => self.operate(id, StreamOp::Reset(i32::from(TIMED_OUT))),
         }
         self.forget(id);
