@@ -659,6 +659,7 @@ mod tests {
         let secured =
             format!("{at}\ntls = \"x\"\n[tls.x]\ncertificate = \"c\"\nkey = \"k\"\n[mail]")
                 .replace("\n[mail]", "");
+        let trusting = "\n[tls.x]\ntrust = \"t\"";
         for (wrong, word) in [
             (String::new(), "[mail]: needs `listen`"),
             ("listen = [\"0.0.0.0:25\"]".into(), "[mail] listen: takes"),
@@ -698,13 +699,14 @@ mod tests {
                 "10.9.0.3: needs `tls` for its `login`",
             ),
             (
-                next("to = \"10.9.0.3\"\ntls = \"x\"\nlogin = \"a\"\npassword_file = \"f\""),
+                next("to = \"10.9.0.3\"\ntls = \"x\"\nlogin = \"a\"\npassword_file = \"f\"")
+                    + trusting,
                 "10.9.0.3: needs `port` for its `login`",
             ),
             (
                 next(
                     "to = \"10.9.0.3\"\nport = 25\ntls = \"x\"\nlogin = \"a\\u0000\"\npassword_file = \"f\"",
-                ),
+                ) + trusting,
                 "10.9.0.3: needs a name as `login`",
             ),
             (next("to = \"10.9.0.2\""), "`10.9.0.2` is there twice"),
