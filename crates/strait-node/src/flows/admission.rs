@@ -7,7 +7,7 @@ use strait_core::{Duration, Instant, Packet};
 use strait_wire::ip::udp_payload;
 use strait_wire::rtp::{self, RtpHeader};
 
-use super::talk::{Guess, SILENCE, lost};
+use super::talk::{Guess, lost};
 use super::{Entry, Flows};
 use crate::config::AdmissionConfig;
 
@@ -43,6 +43,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// How much more than when it was admitted a call may need before that is asked again.
 const GROWTH: (u64, u64) = (5, 4);
+
+/// A pause of so many periods, and of so much time, is a silence: others may talk meanwhile.
+const SILENCE: (u32, Duration) = (3, Duration::from_secs(1));
 
 /// Packets after which the mean of a flow that keeps no period is believed, and the time that they
 /// must have taken: a burst at the start says little.
@@ -143,6 +146,13 @@ impl Entry {
         };
         let octets_s = u128::from(octets) * 1_000_000_000 / ns.max(1);
         Some(u64::try_from(octets_s).unwrap_or(u64::MAX))
+    }
+
+    /// Whether it is silent. What keeps no period has its pauses in the mean that it needs.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        let period = self.pace.period();
+        let pause = period.map(|period| SILENCE.1.max(period * SILENCE.0));
+        pause.is_some_and(|pause| now.since(self.seen) >= pause)
     }
 
     /// The most octets that a packet takes whose headers are learned.
@@ -292,7 +302,7 @@ impl Flows {
             return false;
         };
         let talking = self.others(now, key, terms.hold);
-        let talking = talking.filter(|(_, other)| now.since(other.seen) < SILENCE);
+        let talking = talking.filter(|(_, other)| !other.is_silent(now));
         let talking = talking.fold(octets_s, |sum, (needs, _)| sum.saturating_add(needs));
         if talking > line {
             return false;

@@ -138,7 +138,9 @@ impl Entry {
         let info = packet.info();
         (self.class, self.dscp) = (packet.class, info.dscp);
         self.packets += 1;
-        self.talk.see(now.since(self.seen));
+        if !self.is_silent(now) {
+            self.talk.see(now.since(self.seen));
+        }
         self.seen = now;
         self.size.see(info.octets);
     }

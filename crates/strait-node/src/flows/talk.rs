@@ -4,9 +4,6 @@ use alloc::vec;
 
 use strait_core::Duration;
 
-/// A pause from which on a call is silent: others may talk meanwhile.
-pub(super) const SILENCE: Duration = Duration::from_secs(1);
-
 /// Of so many steps a line's rate is made where the chance of sums is reckoned.
 const STEPS: usize = 256;
 
@@ -40,11 +37,9 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// A packet came so long after the one before.
+    /// A packet came so long after the one before, with no silence between.
     pub(super) fn see(&mut self, gap: Duration) {
-        if gap < SILENCE {
-            self.time += gap;
-        }
+        self.time += gap;
     }
 
     /// The share of its time in which a call talks that began `all` that time ago.
@@ -111,7 +106,6 @@ mod tests {
         for _ in 0..300 {
             talk.see(Duration::from_millis(100));
         }
-        talk.see(second);
         assert_eq!(share(talk, 30, Guess::MOST), 1.0);
         assert_eq!(share(talk, 65, Guess::MOST), 0.5);
         assert_eq!(share(talk, 60, Guess::LIKELY), 0.5);

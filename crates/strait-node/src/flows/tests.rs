@@ -248,6 +248,35 @@ fn calls_that_take_turns_fit_by_what_they_use() {
     assert_eq!(six, [First, First, First, First, First, Refused]);
 }
 
+/// Two calls of 420 octets each second in packets that are 1.2 s apart talk all the time.
+#[test]
+fn long_periods_are_no_silences() {
+    let mut bench = Bench::default();
+    let terms = Terms::new(&AdmissionConfig::default(), LINE, false);
+    let mut last = Vec::new();
+    for packet in 0..60 {
+        let calls = [1, 2, 3]
+            .into_iter()
+            .filter(|port| *port < 3 || packet > 40);
+        let passes = calls.map(|port| {
+            // The third one's come when the others' are a second old.
+            let phase_ms = if port < 3 { 10 * u64::from(port) } else { 1150 };
+            let now = Instant::from_millis(1200 * packet + phase_ms);
+            let packet = bench
+                .ledger
+                .admit(now, udp(port, 499), Origin::Own)
+                .unwrap();
+            let pass = bench
+                .flows
+                .admit(now, &packet, None, &terms, &mut bench.stats);
+            bench.ledger.drop(now, packet, DropCause::Stopped);
+            pass
+        });
+        last = passes.collect();
+    }
+    assert_eq!(last, [Pass::First, Pass::First, Pass::Refused]);
+}
+
 /// 940 octets each second of 960: more than calls may have together, and nobody else's.
 #[test]
 fn a_call_that_is_alone_may_have_the_line() {
