@@ -132,7 +132,9 @@ const CALL_MAX: Duration = Duration::from_secs(300);
 /// Adds what is missing if that is possible, and says what will be skipped if it is not. What can't
 /// be added fails nothing: tests that need it say so themselves.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    unpack(root);
+    if std::env::var_os("STRAIT_MAIL_SERVERS").is_some() {
+        unpack(root);
+    }
     let dirs = program_dirs();
     let missing = missing(&dirs);
     if missing.is_empty() {
@@ -150,7 +152,8 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks mail servers where they aren't: tests run them from there, with users of their own.
+/// Unpacks mail servers where they aren't, for tests that run by request (`STRAIT_MAIL_SERVERS`):
+/// from there, with users of their own.
 fn unpack(root: &Path) {
     let folder = &root.join("target/programs");
     let lacks = |it: &&(&str, &str)| !folder.join(it.1).is_file();
