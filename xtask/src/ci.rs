@@ -214,15 +214,24 @@ fn runner() -> Result<String> {
 }
 
 /// Runs a test program in place of this one. Live scenarios wait for their own clocks and need
-/// little of a processor: several go side by side.
+/// little of a processor: several go side by side. One that hangs is ended, and its last lines
+/// name the test; what isn't a test program (a cargo) may take as long as it likes.
 pub(crate) fn run_test(program: &str, args: &[&str]) -> Result<()> {
+    let path = Path::new(program);
     let mut command = Command::new(program);
-    let name = Path::new(program).file_name().unwrap_or_default();
+    if path.is_absolute() {
+        command = Command::new("timeout");
+        command.args(["--verbose", "--foreground", TEST_TIME_MAX, program]);
+    }
+    let name = path.file_name().unwrap_or_default();
     if name.to_string_lossy().starts_with("lab-") {
         command.env("RUST_TEST_THREADS", LABS_TOGETHER);
     }
     Err(command.args(args).exec()).with_context(|| format!("{program} did not start"))
 }
+
+/// Time of a test program, as `timeout` reads it: twice what the longest took beside others.
+const TEST_TIME_MAX: &str = "15m";
 
 /// Live scenarios at a time.
 const LABS_TOGETHER: &str = "4";

@@ -287,6 +287,32 @@ mod tests {
         said
     }
 
+    /// Frames that come until `enough`. A terminal may give what was written in pieces, and a
+    /// little later.
+    fn frames_until(tnc: &mut Tnc, enough: impl Fn(usize, ModemCounts) -> bool) -> Vec<Vec<u8>> {
+        let mut buffer = [0; 100];
+        let mut frames = Vec::new();
+        for _ in 0..10_000 {
+            match tnc.read(&mut buffer).unwrap() {
+                Some(octets) => frames.push(buffer[..octets].to_vec()),
+                None if enough(frames.len(), tnc.counts()) => return frames,
+                None => std::thread::sleep(std::time::Duration::from_millis(1)),
+            }
+        }
+        panic!("after {frames:?} nothing came");
+    }
+
+    /// What the modem says next to its program, in pieces or at once.
+    fn hear(program: &mut impl Read, frames: usize) -> Vec<(Command, Vec<u8>)> {
+        let mut heard = Vec::new();
+        while said(&heard).len() < frames {
+            let mut buffer = [0; 100];
+            let octets = program.read(&mut buffer).unwrap();
+            heard.extend_from_slice(&buffer[..octets]);
+        }
+        said(&heard)
+    }
+
     #[test]
     fn a_notice_comes_when_its_frame_has_left_and_others_get_none() {
         let dir = tempfile::tempdir().unwrap();
@@ -303,11 +329,7 @@ mod tests {
                 b"\xc0\x0c\x01\x02one\xc0\xc0\x00two\xc0\xc0\x01\x20\xc0\xc0\x0c\x01\x03six\xc0",
             )
             .unwrap();
-        let mut buffer = [0; 100];
-        let mut frames = Vec::new();
-        while let Some(octets) = tnc.read(&mut buffer).unwrap() {
-            frames.push(buffer[..octets].to_vec());
-        }
+        let frames = frames_until(&mut tnc, |frames, _| frames == 3);
         assert_eq!(frames, [b"one", b"two", b"six"]);
         tnc.forget_last();
         tnc.left(Instant::from_millis(5));
@@ -322,13 +344,7 @@ mod tests {
             (Command::Acknowledged, vec![1, 2]),
             (Command::Data, b"far".to_vec()),
         ];
-        // A terminal may give what was written in pieces.
-        let mut heard = Vec::new();
-        while said(&heard).len() < expected.len() {
-            let octets = program.read(&mut buffer).unwrap();
-            heard.extend_from_slice(&buffer[..octets]);
-        }
-        assert_eq!(said(&heard), expected);
+        assert_eq!(hear(&mut program, 2), expected);
     }
 
     #[test]
@@ -346,18 +362,17 @@ mod tests {
             .write_all(b"\xc0\x0c\x01\x02one\xc0\xc0\x00two\xc0")
             .unwrap();
         program.write_all(question).unwrap();
-        let mut buffer = [0; 100];
-        assert_eq!(tnc.read(&mut buffer).unwrap(), Some(3));
-        let octets = program.read(&mut buffer).unwrap();
+        let frames = frames_until(&mut tnc, |_, counts| counts.answers == 1);
+        assert_eq!(frames, [b"two"]);
         let expected = [(Command::SetHardware, b"TXBUF:3".to_vec())];
-        assert_eq!(said(&buffer[..octets]), expected);
+        assert_eq!(hear(&mut program, 1), expected);
         // It is on the air.
         tnc.left(Instant::from_millis(5));
         program.write_all(question).unwrap();
-        assert_eq!(tnc.read(&mut buffer).unwrap(), None);
-        let octets = program.read(&mut buffer).unwrap();
+        let frames = frames_until(&mut tnc, |_, counts| counts.answers == 2);
+        assert!(frames.is_empty());
         let expected = [(Command::SetHardware, b"TXBUF:0".to_vec())];
-        assert_eq!(said(&buffer[..octets]), expected);
+        assert_eq!(hear(&mut program, 1), expected);
         assert_eq!((tnc.wake(), tnc.counts().answers), (None, 2));
         // Who asks and asks and reads nothing is answered no more.
         while tnc.say(Command::SetHardware, &[7; 1000]).unwrap() {
