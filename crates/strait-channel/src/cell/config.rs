@@ -27,6 +27,14 @@ pub struct CellConfig {
     /// How far transmissions are noticed, and disturb others; as `reach` if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sense: Option<f64>,
+    /// Rates that cards choose among for a frame for one station, up to `rate`; without them all
+    /// such frames have `rate`, and no bit errors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<Rate>,
+    /// How they choose.
+    pub adapt: Adapt,
+    /// The exponent by which power falls with distance.
+    pub path_loss: f64,
     /// Rate of frames for all, and the least of acknowledgements.
     pub basic_rate: BitRate,
     /// Frames that a card takes from its node before it has sent them.
@@ -47,6 +55,28 @@ pub struct CellConfig {
     pub sifs: Time,
     /// Preamble and header of the physical layer.
     pub preamble: Time,
+}
+
+/// A rate, and how far it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    /// Of a frame behind its preamble.
+    pub rate: BitRate,
+    /// Where 8 % of frames of 1024 octets have bit errors (a receiver's sensitivity, clause
+    /// 15.4.8.2).
+    pub reach: f64,
+}
+
+/// How a card chooses the rate of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adapt {
+    /// Auto rate fallback: a lower one after two failures, a higher one after ten successes.
+    Arf,
+    /// As Linux does: by what each rate was seen to yield, with samples of the others.
+    #[default]
+    Minstrel,
 }
 
 /// A station goes straight to another place, at an even speed.
@@ -71,6 +101,9 @@ impl Default for CellConfig {
             moves: Vec::new(),
             reach: 250.0,
             sense: None,
+            rates: Vec::new(),
+            adapt: Adapt::default(),
+            path_loss: 3.0,
             basic_rate: BitRate(1_000_000),
             card: 1,
             rts: None,
@@ -127,7 +160,27 @@ impl CellConfig {
             times.iter().all(possible),
             "slot, sifs and preamble are above 0, and at most 100 ms",
         )?;
+        self.validate_rates()?;
         self.validate_moves()
+    }
+
+    fn validate_rates(&self) -> Result<(), KeyError> {
+        let exponent = (1.0..=10.0).contains(&self.path_loss);
+        require("cell.path_loss", exponent, "it must be 1 to 10")?;
+        let few = "there may be 16 rates";
+        require("cell.rates", self.rates.len() <= 16, few)?;
+        for (index, it) in self.rates.iter().enumerate() {
+            let least = "it must be at least 1 kbit/s";
+            require("cell.rates.rate", it.rate.0 >= 1000, least)?;
+            let once = self.rates[..index]
+                .iter()
+                .all(|other| other.rate != it.rate);
+            require("cell.rates.rate", once, "there is such a rate already")?;
+            let near = it.reach > 0.0 && it.reach <= self.reach;
+            let why = "a rate reaches further than 0, and not further than `cell.reach`";
+            require("cell.rates.reach", near, why)?;
+        }
+        Ok(())
     }
 
     fn validate_moves(&self) -> Result<(), KeyError> {

@@ -7,10 +7,11 @@
 //!
 //! Modelled are the distributed coordination function of IEEE 802.11-2020 clause 10.3 with EIFS,
 //! reservations (NAV), RTS and CTS before long frames where the file asks for it, and the draw
-//! after each frame. Not modelled are propagation times, capture, and management frames: all know
-//! each other.
+//! after each frame, and cards that choose among rates with bit errors by distance. Not modelled are
+//! propagation times, capture, and management frames: all know each other.
 
 mod config;
+mod rates;
 mod station;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,8 @@ use strait_core::node::{Notice, PortState, Room, TxMeta};
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant, nanos};
 
-pub use self::config::{CellConfig, Move};
+pub use self::config::{Adapt, CellConfig, Move, Rate};
+use self::rates::Rates;
 use self::station::{Frame, Station};
 use crate::config::{LinkConfig, LinkKind};
 use crate::stats::ChannelStats;
@@ -97,9 +99,6 @@ struct Times {
     sifs: Duration,
     difs: Duration,
     eifs: Duration,
-    /// An acknowledgement, or a permission.
-    ack: Duration,
-    rts: Duration,
     /// How long a sender waits for an answer to begin.
     patience: Duration,
 }
@@ -109,8 +108,11 @@ struct Times {
 pub struct Cell {
     config: CellConfig,
     times: Times,
+    /// Of frames for one station, the highest if there are several.
     rate: LineRate,
     basic: LineRate,
+    rates: Option<Rates>,
+    seed: u64,
     loss: f64,
     frame_octets_max: u32,
     stations: Vec<Station>,
@@ -137,10 +139,6 @@ impl Cell {
         let way = config.direction(Side::A);
         let basic = LineRate::new(cell.basic_rate.0, 8);
         let rate = way.rate.map_or(basic, |rate| LineRate::new(rate.0, 8));
-        // The highest mandatory rate that isn't above the frame's own.
-        let ack_rate = rate.bit_s().min(2 * basic.bit_s());
-        let short = |rate: LineRate, octets| cell.preamble.0 + rate.time_for(octets);
-        let control = LineRate::new(ack_rate, 8);
         let (slot, sifs) = (cell.slot.0, cell.sifs.0);
         let difs = sifs + 2 * slot;
         Ok(Self {
@@ -148,11 +146,11 @@ impl Cell {
                 slot,
                 sifs,
                 difs,
-                eifs: sifs + difs + short(basic, ACK_OCTETS),
-                ack: short(control, ACK_OCTETS),
-                rts: short(control, RTS_OCTETS),
+                eifs: sifs + difs + cell.preamble.0 + basic.time_for(ACK_OCTETS),
                 patience: sifs + slot + cell.preamble.0,
             },
+            rates: Rates::of(cell, rate),
+            seed: 0,
             rate,
             basic,
             loss: way.loss.map_or(0.0, |loss| loss.0),
@@ -170,9 +168,23 @@ impl Cell {
     }
 
     /// How long a frame is on the air.
-    fn airtime(&self, octets: usize, all: bool) -> Duration {
-        let rate = if all { self.basic } else { self.rate };
+    fn airtime(&self, octets: usize, rate: LineRate) -> Duration {
         self.config.preamble.0 + rate.time_for(octets as u64 + FRAME_OCTETS)
+    }
+
+    /// The rate of what a frame of this rate is answered by, or asked for: the highest mandatory
+    /// one that isn't above it.
+    fn control_rate(&self, rate: LineRate) -> LineRate {
+        LineRate::new(rate.bit_s().min(2 * self.basic.bit_s()), 8)
+    }
+
+    /// An acknowledgement of a frame of this rate, or a permission for one.
+    fn ack(&self, rate: LineRate) -> Duration {
+        self.config.preamble.0 + self.control_rate(rate).time_for(ACK_OCTETS)
+    }
+
+    fn rts(&self, rate: LineRate) -> Duration {
+        self.config.preamble.0 + self.control_rate(rate).time_for(RTS_OCTETS)
     }
 
     /// Whether the sender of a frame for one station asks before.
@@ -185,12 +197,13 @@ impl Cell {
     fn usual_rate(&self) -> LineRate {
         let octets = self.frame_octets_max as usize;
         let draw = self.times.slot * self.config.window_min / 2;
-        let around = self.times.difs + draw + self.times.sifs + self.times.ack;
+        let ack = self.ack(self.rate);
+        let around = self.times.difs + draw + self.times.sifs + ack;
         let asked = match self.asks(octets) {
-            true => self.times.rts + self.times.ack + 2 * self.times.sifs,
+            true => self.rts(self.rate) + ack + 2 * self.times.sifs,
             false => Duration::ZERO,
         };
-        let whole = nanos(asked + around + self.airtime(octets, false)).max(1);
+        let whole = nanos(asked + around + self.airtime(octets, self.rate)).max(1);
         let bits = octets as u128 * 8 * 1_000_000_000;
         LineRate::new((bits / u128::from(whole)) as u64, 8)
     }
@@ -266,14 +279,28 @@ impl Cell {
         let Some((number, to, octets)) = self.stations[station].begin() else {
             return;
         };
+        let rate = self.pick(at, station, to);
         let (what, lasts) = match to.filter(|_| self.asks(octets)) {
-            Some(to) => (What::Rts { number, to }, self.times.rts),
-            None => {
-                let lasts = self.airtime(octets, to.is_none());
-                (What::Frame { number, to }, lasts)
-            }
+            Some(to) => (What::Rts { number, to }, self.rts(rate)),
+            None => (What::Frame { number, to }, self.airtime(octets, rate)),
         };
         self.emit_frame(at, station, to, what, lasts);
+    }
+
+    /// The rate of a station's frame ahead, this time.
+    fn pick(&mut self, at: Instant, station: usize, to: Option<usize>) -> LineRate {
+        let tries = self.stations[station].tries();
+        let (rate, number) = match (to, &mut self.rates) {
+            (None, _) => (self.basic, None),
+            (Some(_), None) => (self.rate, None),
+            (Some(to), Some(rates)) => {
+                let (rate, number) = rates.pick(at, self.seed, (station, to), tries);
+                (rate, Some(number))
+            }
+        };
+        let it = &mut self.stations[station];
+        (it.rate, it.picked) = (rate, number);
+        rate
     }
 
     /// A station sends its frame ahead, or asks whether it may.
@@ -287,6 +314,10 @@ impl Cell {
     ) {
         for (path, side) in self.ways(station, to) {
             self.paths[path].stats[side.index()].busy_ns += nanos(lasts);
+        }
+        if matches!(what, What::Frame { .. }) {
+            let it = &mut self.stations[station];
+            it.tried = it.picked.take();
         }
         self.emit(at, station, what, lasts);
     }
@@ -309,13 +340,17 @@ impl Cell {
             return;
         };
         let mut emission = self.air.swap_remove(index);
+        let (from, what) = (emission.from, emission.what);
         for (other, lost) in &mut emission.at {
-            if lost.is_none() && self.stations[*other].loses(self.loss) {
-                *lost = Some(LossCause::Random);
+            if lost.is_none() {
+                let share = self.chance_loss(at, from, *other, what);
+                if self.stations[*other].loses(share) {
+                    *lost = Some(LossCause::Random);
+                }
             }
-            let (defer, until) = match (*lost, emission.what) {
-                (Some(_), _) => (self.times.eifs, at),
-                (None, what) => (self.times.difs, at + self.reserved(what, *other)),
+            let (defer, until) = match *lost {
+                Some(_) => (self.times.eifs, at),
+                None => (self.times.difs, at + self.reserved(from, what, *other)),
             };
             self.stations[*other].quiet(at, defer, until);
         }
@@ -338,18 +373,37 @@ impl Cell {
         }
     }
 
+    /// The share of such transmissions that a station in reach doesn't understand.
+    fn chance_loss(&self, at: Instant, from: usize, to: usize, what: What) -> f64 {
+        let Some(rates) = &self.rates else {
+            return self.loss;
+        };
+        let (rate, octets) = match what {
+            What::Frame { .. } => {
+                let sender = &self.stations[from];
+                (sender.rate, sender.octets() as u64 + FRAME_OCTETS)
+            }
+            What::Rts { .. } => (self.control_rate(self.stations[from].rate), RTS_OCTETS),
+            What::Ack { to, .. } | What::Cts { to, .. } => {
+                (self.control_rate(self.stations[to].rate), ACK_OCTETS)
+            }
+        };
+        let errors = rates.loss(rate, octets, self.distance(at, [from, to]));
+        1.0 - (1.0 - self.loss) * (1.0 - errors)
+    }
+
     /// For how long a station that understands a transmission, and isn't meant, leaves the channel
     /// to others behind it.
-    fn reserved(&self, what: What, other: usize) -> Duration {
-        let Times {
-            sifs, ack, slot, ..
-        } = self.times;
+    fn reserved(&self, from: usize, what: What, other: usize) -> Duration {
+        let Times { sifs, slot, .. } = self.times;
+        let ack = |sender: usize| self.ack(self.stations[sender].rate);
         match what {
-            What::Frame { to: Some(to), .. } if to != other => sifs + ack,
+            What::Frame { to: Some(to), .. } if to != other => sifs + ack(from),
             // Until it notices the frame: if none comes, it wasn't permitted.
-            What::Rts { to, .. } if to != other => 2 * sifs + ack + slot,
+            What::Rts { to, .. } if to != other => 2 * sifs + ack(from) + slot,
             What::Cts { to, .. } if to != other => {
-                2 * sifs + self.airtime(self.stations[to].octets(), false) + ack
+                let asks = &self.stations[to];
+                2 * sifs + self.airtime(asks.octets(), asks.rate) + ack(to)
             }
             _ => Duration::ZERO,
         }
@@ -425,6 +479,9 @@ impl Cell {
         if it.front(number).is_none() {
             return;
         }
+        if let (Some(rates), Some(to), Some(tried)) = (&mut self.rates, it.to(), it.tried.take()) {
+            rates.tell((station, to), tried, lost.is_none());
+        }
         if lost.is_none() {
             self.over(at, station, true);
         } else if it.fails(self.config.retries, self.config.window_max) {
@@ -459,13 +516,15 @@ impl Cell {
                     // It has begun a frame of its own in the meantime.
                     return self.answered(at, to, number, Some(LossCause::Collision));
                 }
-                self.emit(at, from, What::Ack { to, number }, self.times.ack);
+                let lasts = self.ack(self.stations[to].rate);
+                self.emit(at, from, What::Ack { to, number }, lasts);
             }
             Step::Permit { from, to, number } => {
                 if self.stations[from].sending {
                     return self.answered(at, to, number, Some(LossCause::Collision));
                 }
-                self.emit(at, from, What::Cts { to, number }, self.times.ack);
+                let lasts = self.ack(self.stations[to].rate);
+                self.emit(at, from, What::Cts { to, number }, lasts);
             }
             Step::Permitted { station, number } => {
                 let it = &self.stations[station];
@@ -473,7 +532,7 @@ impl Cell {
                     return self.answered(at, station, number, Some(LossCause::Collision));
                 };
                 let (to, octets) = (frame.to, frame.octets.len());
-                let lasts = self.airtime(octets, false);
+                let lasts = self.airtime(octets, self.stations[station].rate);
                 self.emit_frame(at, station, to, What::Frame { number, to }, lasts);
             }
             Step::Silence { station, number } => {
@@ -519,7 +578,8 @@ impl Medium for Cell {
         }
         let window = self.config.window_min;
         self.stations
-            .push(Station::new(name, seed, window, self.times.difs));
+            .push(Station::new(name, seed, window, self.times.difs, self.rate));
+        self.seed = seed;
         Ok(StationId(self.stations.len() - 1))
     }
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use strait_core::NeighbourId;
 use strait_core::chance::Stream;
 use strait_core::id::TxId;
+use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant, nanos};
 
 use super::Times;
@@ -50,6 +51,12 @@ pub(super) struct Station {
     due: Option<Instant>,
     /// It sends.
     pub(super) sending: bool,
+    /// The rate of the frame ahead, this time.
+    pub(super) rate: LineRate,
+    /// That rate's number among several.
+    pub(super) picked: Option<usize>,
+    /// The same, once the frame itself has begun.
+    pub(super) tried: Option<usize>,
     /// What became of its frame's last transmission.
     pub(super) lost: Option<LossCause>,
     draws: Stream,
@@ -57,7 +64,7 @@ pub(super) struct Station {
 }
 
 impl Station {
-    pub(super) fn new(name: &str, seed: u64, window: u32, defer: Duration) -> Self {
+    pub(super) fn new(name: &str, seed: u64, window: u32, defer: Duration, rate: LineRate) -> Self {
         let stream = |purpose: &str| Stream::new(seed, &format!("cell.{name}.{purpose}"));
         Self {
             queue: VecDeque::new(),
@@ -71,6 +78,9 @@ impl Station {
             waits: false,
             due: None,
             sending: false,
+            rate,
+            picked: None,
+            tried: None,
             lost: None,
             draws: stream("backoff"),
             losses: stream("loss"),
@@ -150,6 +160,16 @@ impl Station {
     /// Whether it may answer: it notices nobody, and nobody has reserved the channel.
     pub(super) fn is_free(&self, at: Instant) -> bool {
         self.busy == 0 && self.clear <= at
+    }
+
+    /// For whom the frame ahead is.
+    pub(super) fn to(&self) -> Option<usize> {
+        self.queue.front().and_then(|frame| frame.to)
+    }
+
+    /// How often the frame ahead was sent in vain.
+    pub(super) const fn tries(&self) -> u32 {
+        self.tries
     }
 
     /// Octets of the frame ahead.

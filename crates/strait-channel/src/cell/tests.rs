@@ -279,7 +279,7 @@ fn what_nobody_acknowledges_is_given_up() {
         assert!(!bench.done[0].2);
         let stats = bench.cell.stats(PathId(0), Side::A);
         assert_eq!(stats.lost(LossCause::Outage), 1);
-        let airtime = nanos(bench.cell.airtime(100, false));
+        let airtime = nanos(bench.cell.airtime(100, LineRate::new(11_000_000, 8)));
         assert_eq!(stats.busy_ns, airtime * u64::from(retries + 1));
     }
 }
@@ -387,4 +387,87 @@ fn keys_that_make_no_cell_are_refused() {
     }
     let third = cell.add_station(&config(&[0.0, 1.0]), Side::A, "c", 1);
     assert!(third.unwrap_err().to_string().contains("cell.places"));
+}
+
+/// The rates of 802.11b, and how far they go.
+fn several(config: LinkConfig, adapt: Adapt) -> LinkConfig {
+    let row = |kbit_s: u64, reach: f64| Rate {
+        rate: BitRate(kbit_s * 1000),
+        reach,
+    };
+    change(config, |it| {
+        it.rates = vec![
+            row(11_000, 110.0),
+            row(5_500, 150.0),
+            row(2_000, 190.0),
+            row(1_000, 240.0),
+        ];
+        it.adapt = adapt;
+    })
+}
+
+#[test]
+fn cards_take_the_rate_that_the_distance_allows() {
+    let carried = |config: LinkConfig| {
+        let mut bench = Bench::new(&config, 3);
+        bench.run(Instant::from_secs(20), 1000, &|from| {
+            (from == 0).then_some(1)
+        });
+        let before = bench.heard.len();
+        bench.run(Instant::from_secs(40), 1000, &|from| {
+            (from == 0).then_some(1)
+        });
+        bench.heard.len() - before
+    };
+    for adapt in [Adapt::Arf, Adapt::Minstrel] {
+        for (metres, rate) in [
+            (60.0, 11_000),
+            (130.0, 5_500),
+            (175.0, 2_000),
+            (220.0, 1_000),
+        ] {
+            let fixed = config(&[0.0, metres]).with(|it| it.rate = Some(BitRate(rate * 1000)));
+            let chosen = carried(several(config(&[0.0, metres]), adapt));
+            let share = chosen as f64 / carried(fixed) as f64;
+            // What trying a rate that doesn't work costs is a few frames of the slowest.
+            assert!(
+                (0.85..=1.01).contains(&share),
+                "{adapt:?} {metres}: {share}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_far_station_that_sends_as_often_takes_most_of_the_air() {
+    let places = [0.0, 50.0, 40.0, 30.0, 230.0];
+    let airtime = |far: bool| {
+        let mut bench = Bench::new(&several(config(&places), Adapt::Minstrel), 3);
+        bench.run(Instant::from_secs(20), 1000, &|from| {
+            (from > 0 && (far || from < 4)).then_some(0)
+        });
+        let busy = |other: usize| {
+            let (path, side) = bench.cell.between[&(other, 0)];
+            bench.cell.paths[path].stats[side.index()].busy_ns as f64 / 20e9
+        };
+        [busy(1), busy(4)]
+    };
+    let ([alone, _], [near, far]) = (airtime(false), airtime(true));
+    // Each sends as many frames as the others (Heusse et al., «Performance Anomaly of 802.11b»).
+    assert!(
+        near < alone / 1.8 && far > 3.0 * near,
+        "{alone} {near} {far}"
+    );
+}
+
+#[test]
+fn rates_without_sense_are_refused() {
+    let error = |change_it: fn(&mut CellConfig)| {
+        let config = change(several(config(&[0.0, 1.0]), Adapt::Arf), change_it);
+        config.validate().unwrap_err().to_string()
+    };
+    assert!(error(|it| it.rates[1].rate = it.rates[0].rate).contains("cell.rates.rate"));
+    assert!(error(|it| it.rates[0].reach = 251.0).contains("cell.rates.reach"));
+    assert!(error(|it| it.path_loss = f64::NAN).contains("cell.path_loss"));
+    assert!(error(|it| it.rates[3].rate = BitRate(999)).contains("cell.rates.rate"));
 }
