@@ -150,7 +150,7 @@ pub enum Input<'a> {
         /// How.
         event: PortEvent,
     },
-    /// The medium is done with a transmission whose outcome it can tell.
+    /// The medium is done with a transmission.
     TxDone {
         /// Where.
         port: PortId,
@@ -158,8 +158,9 @@ pub enum Input<'a> {
         id: TxId,
         /// For whom it was, by the same; [`NeighbourId::ALL`] if it was for all on the port.
         to: NeighbourId,
-        /// Whether the medium delivered it, as far as it knows.
-        ok: bool,
+        /// Whether the medium delivered it, as far as it knows; `None` if it only tells that the
+        /// transmission has left.
+        ok: Option<bool>,
     },
     /// The host's routing changed.
     Route(RouteChange),

@@ -382,7 +382,7 @@ impl End {
             Self::Frames { io, .. } => loop {
                 match io.receive(now, buffer)? {
                     Received::Frame { octets, .. } => return Ok(Some(octets)),
-                    Received::Skipped | Received::Event(_) => {}
+                    Received::Skipped | Received::Event(_) | Received::Left { .. } => {}
                     Received::Nothing => return Ok(None),
                 }
             },

@@ -31,7 +31,7 @@ pub mod wait;
 
 pub use config::{ClassConfig, PolicyConfig, RuleConfig};
 pub use dscp::Dscp;
-pub use leaf::{Limits, QueueConfig, Site};
+pub use leaf::{Costs, Limits, QueueConfig, Site};
 pub use matching::{List, PortRange, Prefix, Protocol};
 pub use plan::{Discipline, Plan, Rate};
 pub use police::{Colour, PoliceConfig, Policers};

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::Costs;
 #[cfg(doc)]
 use crate::Limits;
 #[cfg(doc)]
@@ -115,6 +116,9 @@ pub trait Scheduler: fmt::Debug {
 
     /// The line has this rate now: shares of it change with it.
     fn set_line_rate(&mut self, rate: LineRate);
+
+    /// What octets for each neighbour cost of the line that they share.
+    fn set_costs(&mut self, costs: &Costs);
 
     /// The links behind it repeat what they lose, and take so many octets in a round trip: see
     /// [`Limits::over`].

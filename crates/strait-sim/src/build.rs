@@ -21,7 +21,7 @@ use crate::check::is_clean;
 use crate::kernel::{Around, Cable, FurtherSide, ports_at};
 use crate::router::Router;
 use crate::segment::{Seat, Segment};
-use crate::world::{Attach, Envelope, EnvelopeKind, Fault, LinkIndex, NodeIndex, World};
+use crate::world::{Attach, Envelope, EnvelopeKind, Fault, LinkIndex, NodeIndex, Told, World};
 
 /// Why a scenario can't be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +103,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                 let framing =
                     |port: &PortConfig| (port.urgent_check(), port.profile == LinkProfile::Hbh);
                 let framing: Vec<_> = config.ports.iter().map(framing).collect();
+                let told: Vec<Told> = config.ports.iter().map(told_of_frames).collect();
                 let octets_max = config.state.as_ref().map(|state| state.octets_max.0);
                 let factory = GatewayFactory::beside(config, &mut policies)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
@@ -115,6 +116,9 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                 world.reserve_ports(node, ports);
                 for (port, (urgent, hops)) in (1..).map(PortId).zip(framing) {
                     world.set_framing(node, port, urgent, hops);
+                }
+                for (port, told) in (1..).map(PortId).zip(told) {
+                    world.set_told(node, port, told);
                 }
                 node
             }
@@ -823,5 +827,14 @@ impl Built {
         if let Some(after) = fault.restart_after {
             self.world.plan(at + after.0, mends);
         }
+    }
+}
+
+/// What a port's device tells of frames that have left.
+fn told_of_frames(port: &PortConfig) -> Told {
+    match &port.kind {
+        PortKind::Kiss(kiss) if kiss.modem.notice == Some(true) => Told::Left,
+        PortKind::Kiss(_) => Told::Nothing,
+        _ => Told::Fate,
     }
 }

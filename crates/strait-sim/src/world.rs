@@ -107,12 +107,26 @@ struct Port {
     up: bool,
     /// Its frames are those of reliable hops.
     hops: bool,
+    /// What its device tells of a frame that the medium is done with.
+    told: Told,
     /// The check of its urgent frames, if it is an octet stream with such.
     urgent: Option<SegmentCheck>,
     /// The moment for which a [`What::Room`] is planned.
     room_at: Option<Instant>,
     /// The links that end here, by their numbers.
     links: Vec<usize>,
+}
+
+/// What a device tells its node of a frame that the medium is done with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Told {
+    /// Whether it arrived, as a card does.
+    #[default]
+    Fate,
+    /// That it has left, as a KISS modem does that gives notice.
+    Left,
+    /// Nothing.
+    Nothing,
 }
 
 /// By neighbour, the packets that a port's frames go in.
@@ -563,6 +577,12 @@ impl World {
         self.reserve_ports(node, port.0 + 1);
         let port = &mut self.slots[node.0].ports[port.index()];
         (port.urgent, port.hops) = (urgent, hops);
+    }
+
+    /// Says what a port's device tells of a frame that the medium is done with.
+    pub fn set_told(&mut self, node: NodeIndex, port: PortId, told: Told) {
+        self.reserve_ports(node, port.0 + 1);
+        self.slots[node.0].ports[port.index()].told = told;
     }
 
     /// Gives each neighbour on a port a transmitter of its own.

@@ -376,7 +376,7 @@ impl Node for ContentionNode {
         }
         match input {
             Input::Frame { bytes, .. } => self.take_frame(now, bytes),
-            Input::TxDone { id, ok, .. } => self.tx_done(now, id, ok),
+            Input::TxDone { id, ok, .. } => self.tx_done(now, id, ok == Some(true)),
             Input::Port {
                 port: LINK,
                 event: PortEvent::Up(_),

@@ -304,6 +304,7 @@ impl<M: Medium> World<M> {
             What::TxDone { node, id, ok } => {
                 let port = LINK;
                 let to = NeighbourId::PEER;
+                let ok = Some(ok);
                 self.feed(node, Input::TxDone { port, id, to, ok });
             }
             What::Room { node } => self.settle(node),

@@ -183,7 +183,10 @@ impl QueueBench {
                 Received::Frame { octets, .. } if now >= counted.0 => {
                     note(&mut came, flows, &buffer[..octets], now);
                 }
-                Received::Frame { .. } | Received::Skipped | Received::Event(_) => {}
+                Received::Frame { .. }
+                | Received::Skipped
+                | Received::Event(_)
+                | Received::Left { .. } => {}
                 Received::Nothing => self.wait(counted.1.since(now).min(PATIENCE))?,
             }
         }

@@ -224,7 +224,7 @@ impl Path {
                     let info = PacketInfo::parse(&buffer[..octets]);
                     came += usize::from(info.is_ok_and(|info| info.ports.is_some()));
                 }
-                Received::Skipped | Received::Event(_) => {}
+                Received::Skipped | Received::Event(_) | Received::Left { .. } => {}
                 Received::Nothing if patience.is_none_or(|it| monotonic().since(began) > it) => {
                     break;
                 }

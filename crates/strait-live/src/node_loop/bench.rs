@@ -257,7 +257,7 @@ pub(crate) fn reply_input(reply: &Reply) -> Input<'_> {
             port,
             id,
             to,
-            ok: false,
+            ok: Some(false),
         },
         Reply::Reset(id, number) => Input::Stream {
             id,

@@ -809,6 +809,10 @@ impl<N: Node + ?Sized> Runner<N> {
                     self.feed(now, input);
                 }
                 Ok(Received::Event(event)) => self.feed(now, Input::Port { port, event }),
+                Ok(Received::Left { id, to }) => {
+                    let ok = None;
+                    self.feed(now, Input::TxDone { port, id, to, ok });
+                }
                 Ok(Received::Skipped) => skipped = true,
                 Ok(Received::Nothing) => break,
                 Err(error) => {

@@ -13,7 +13,7 @@ pub mod udp;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use strait_core::id::NeighbourId;
+use strait_core::id::{NeighbourId, TxId};
 use strait_core::node::{FrameMeta, Notice, PortEvent, PortState, Room, TxMeta};
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant};
@@ -170,6 +170,13 @@ pub enum Received {
     },
     /// The medium tells of itself: a carrier, or that all has left.
     Event(PortEvent),
+    /// A transmission has left; what became of it, the medium doesn't tell.
+    Left {
+        /// The number that it had.
+        id: TxId,
+        /// For whom it was.
+        to: NeighbourId,
+    },
     /// Something that the node must not see; it is counted.
     Skipped,
     /// Nothing more now.

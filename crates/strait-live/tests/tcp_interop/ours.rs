@@ -141,7 +141,10 @@ impl<'a> Ours<'a> {
                 Received::Frame { octets, .. } if !self.loses(0) => {
                     self.ways[0].push_back((now + DELAY, buffer[..octets].to_vec()));
                 }
-                Received::Frame { .. } | Received::Skipped | Received::Event(_) => {}
+                Received::Frame { .. }
+                | Received::Skipped
+                | Received::Event(_)
+                | Received::Left { .. } => {}
                 Received::Nothing => break,
             }
         }

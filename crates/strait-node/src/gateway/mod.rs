@@ -663,9 +663,14 @@ impl Node for Gateway {
                 meta,
             } => self.take_frame(now, (port, from), bytes, meta),
             Input::Port { port, event } => self.take_port_event(now, port, event),
-            Input::TxDone { port, to, ok, .. } => {
-                self.services.tell(now, port, to, ok);
-                if let (false, Some(stats)) =
+            Input::TxDone { port, id, to, ok } => {
+                if let Some(sender) = self.ports.get_mut(port.index()) {
+                    sender.sent(now, id);
+                }
+                if let Some(ok) = ok {
+                    self.services.tell(now, port, to, ok);
+                }
+                if let (Some(false), Some(stats)) =
                     (ok, self.ledger.stats_mut().ports.get_mut(port.index()))
                 {
                     stats.tx_failed += 1;

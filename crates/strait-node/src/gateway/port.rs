@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use strait_core::fate::Ledger;
+use strait_core::id::TxId;
 use strait_core::node::{Effect, PortState, TxMeta, Want};
 use strait_core::rate::LineRate;
 use strait_core::{ClassId, DropCause, Duration, Instant, NeighbourId, Packet, PortId, Room, Wake};
@@ -14,6 +15,7 @@ use super::lan::Lan;
 use crate::config::{HostConfig, LinkProfile, Plug, PortConfig, PortKind};
 use crate::route::Hop;
 
+mod airtime;
 mod calls;
 mod frames;
 mod gaps;
@@ -28,6 +30,7 @@ mod path;
 mod queue;
 mod segments;
 
+use self::airtime::Airtime;
 pub(super) use self::calls::Told;
 use self::frames::Frames;
 use self::hf::Hf;
@@ -54,6 +57,8 @@ pub(super) struct Port {
     pub(super) link: Box<dyn Link>,
     /// Transmissions so far: the number of the last one.
     transmissions: u64,
+    /// What frames for each neighbour cost of a medium that several share.
+    airtime: Option<Box<Airtime>>,
     pub(super) id: PortId,
 }
 
@@ -89,17 +94,21 @@ impl Port {
             queue: Queue::of_host(id, side, policy, seed),
             link: Box::new(Packets(lan)),
             transmissions: 0,
+            airtime: None,
         }
     }
 
     /// A link port as configured.
     pub(super) fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
         let link = link(id, config, policy, seed);
+        let neighbours = link.neighbours();
+        let shared = neighbours > 1 && config.ways() == 0 && config.kind.plug() == Plug::Frames;
         Self {
             id,
-            queue: Queue::of_link(id, config, link.neighbours(), policy, seed),
+            queue: Queue::of_link(id, config, neighbours, policy, seed),
             link,
             transmissions: 0,
+            airtime: shared.then(Box::default),
         }
     }
 
@@ -253,9 +262,12 @@ impl Port {
         let before = out.len();
         let mut meta = self.link.pull(queue, now, room, out, ledger)?;
         self.transmissions += 1;
-        meta.id = strait_core::id::TxId(self.transmissions);
+        meta.id = TxId(self.transmissions);
         let stats = queue.stats(ledger);
         let octets = (out.len() - before) as u64;
+        if let Some(airtime) = &mut self.airtime {
+            airtime.sends(meta.id, meta.to, out.len() - before, now);
+        }
         stats.octets_out += octets;
         if let Some(neighbour) = stats.neighbours.get_mut(meta.to.index()) {
             neighbour.octets_out += octets;
@@ -263,6 +275,15 @@ impl Port {
         let busy = queue.paths.end().since(idle_from.max(room.starts));
         stats.busy_ns += busy.as_nanos() as u64;
         Some(meta)
+    }
+
+    /// The medium is done with a frame.
+    pub(super) fn sent(&mut self, now: Instant, id: TxId) {
+        let airtime = self.airtime.as_mut();
+        let costs = airtime.and_then(|it| it.ends(id, now, &self.queue.costs));
+        if let Some(costs) = costs {
+            self.queue.set_costs(costs);
+        }
     }
 
     /// Ends the stay of packets that neighbours have by now, or never get, and gives those that

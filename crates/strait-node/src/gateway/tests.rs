@@ -615,7 +615,7 @@ proptest! {
                     5 => gateway.handle(now, Input::Port { port, event: up }),
                     6 => {
                         let (id, to) = (TxId(1), NeighbourId::PEER);
-                        gateway.handle(now, Input::TxDone { port, id, to, ok: false });
+                        gateway.handle(now, Input::TxDone { port, id, to, ok: Some(false) });
                     }
                     _ => { pull(gateway, port, now, usize::from(number % 300)); }
                 }

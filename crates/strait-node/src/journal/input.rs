@@ -33,7 +33,8 @@ pub(super) const fn kind_of(input: &Input<'_>) -> u8 {
             ..
         } => kind::NEIGHBOUR_RATE,
         Input::Port { .. } => kind::PORT,
-        Input::TxDone { .. } => kind::TX_DONE,
+        Input::TxDone { ok: Some(_), .. } => kind::TX_DONE,
+        Input::TxDone { ok: None, .. } => kind::TX_LEFT,
         Input::Route(_) => kind::ROUTE,
         Input::Routed { .. } => kind::ROUTED,
         Input::Stream {
@@ -85,7 +86,9 @@ pub(super) fn put(put: &mut Put<'_>, input: &Input<'_>) {
             put.octet(port.0);
             put.number(id.0);
             put.number(u64::from(to.0));
-            put.flag(*ok);
+            if let Some(ok) = ok {
+                put.flag(*ok);
+            }
         }
         Input::Route(change) => put_route(put, *change),
         Input::Routed { prefix, event } => {
@@ -380,7 +383,7 @@ fn put_stream(put: &mut Put<'_>, event: &StreamEvent<'_>) {
 pub(super) const fn is_known(kind: u8) -> bool {
     use kind::{
         ASKED, COMMAND, DATAGRAM, FRAME, LOADED, NEIGHBOUR, NEIGHBOUR_RATE, PORT, ROUTE, ROUTED,
-        SECURED, SOCKET, STORED, STREAM, TIMEOUT, TX_DONE, WALL, WORKED,
+        SECURED, SOCKET, STORED, STREAM, TIMEOUT, TX_DONE, TX_LEFT, WALL, WORKED,
     };
     matches!(
         kind,
@@ -390,6 +393,7 @@ pub(super) const fn is_known(kind: u8) -> bool {
             | NEIGHBOUR
             | NEIGHBOUR_RATE
             | TX_DONE
+            | TX_LEFT
             | ROUTE
             | ROUTED
             | WALL
@@ -429,11 +433,14 @@ pub(super) fn take<'a>(kind: u8, take: &mut Take<'a>) -> Option<Input<'a>> {
             port: PortId(take.octet()?),
             event: take_port_event(take)?,
         },
-        kind::TX_DONE => Input::TxDone {
+        kind::TX_DONE | kind::TX_LEFT => Input::TxDone {
             port: PortId(take.octet()?),
             id: TxId(take.number()?),
             to: NeighbourId(take.small()?),
-            ok: take.flag()?,
+            ok: match kind {
+                kind::TX_DONE => Some(take.flag()?),
+                _ => None,
+            },
         },
         kind::NEIGHBOUR => Input::Port {
             port: PortId(take.octet()?),

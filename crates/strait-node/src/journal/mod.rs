@@ -78,6 +78,7 @@ mod kind {
     pub(super) const ROUTED: u8 = 23;
     pub(super) const SECURED: u8 = 24;
     pub(super) const NEIGHBOUR_RATE: u8 = 25;
+    pub(super) const TX_LEFT: u8 = 26;
     pub(super) const PULLED: u8 = 32;
     pub(super) const ENDED: u8 = 33;
     pub(super) const PULLED_FOR: u8 = 34;

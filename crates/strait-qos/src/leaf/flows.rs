@@ -10,6 +10,7 @@ use strait_wire::hash::hash64;
 use strait_wire::ip::PacketInfo;
 
 use super::codel::Codel;
+use super::costs::Costs;
 use crate::dscp::Dscp;
 use crate::repeat::same_flow;
 
@@ -179,8 +180,9 @@ pub(super) fn burden(packet: &Packet) -> u64 {
     assured.map_or(1, |(_, precedence)| 1 << (precedence - 1))
 }
 
-fn toll(packet: &Packet) -> i64 {
-    i64::from(packet.info().octets) * burden(packet) as i64 * PARTS
+fn toll(costs: &Costs, packet: &Packet) -> i64 {
+    let octets = costs.times(packet.to, u64::from(packet.info().octets) * PARTS as u64);
+    octets as i64 * burden(packet) as i64
 }
 
 /// Parts of an octet on the clock of shares: with some hundred flows each has few of an octet.
@@ -225,12 +227,14 @@ pub(super) struct Flows {
     clock: i64,
     turn: Turn,
     flows_max: usize,
+    /// Of shares: what octets for each neighbour count.
+    costs: Costs,
     /// What an emptied flow had, kept so that one that comes and goes doesn't allocate.
     spare: Option<Box<Waiting>>,
 }
 
 impl Flows {
-    pub(super) const fn new(turn: Turn, flows_max: usize) -> Self {
+    pub(super) fn new(turn: Turn, flows_max: usize) -> Self {
         Self {
             list: VecDeque::new(),
             new: 0,
@@ -238,8 +242,14 @@ impl Flows {
             clock: 0,
             turn,
             flows_max,
+            costs: Costs::default(),
             spare: None,
         }
+    }
+
+    /// Flows pay these costs from their next packets on.
+    pub(super) fn set_costs(&mut self, costs: &Costs) {
+        self.costs.clone_from(costs);
     }
 
     pub(super) fn find(&self, key: FlowKey) -> Option<usize> {
@@ -276,7 +286,7 @@ impl Flows {
             if flow.first == 0 {
                 self.busy += 1;
                 flow.first = octets;
-                flow.toll = toll(&packet);
+                flow.toll = toll(&self.costs, &packet);
                 flow.begins = flow.begins.max(self.clock);
             }
             let waiting = flow.waiting.take();
@@ -290,7 +300,7 @@ impl Flows {
         }
         self.busy += 1;
         let mut waiting = self.spare.take().unwrap_or_default();
-        let toll = toll(&packet);
+        let toll = toll(&self.costs, &packet);
         waiting.push(packet);
         let flow = Flow {
             key,
@@ -405,7 +415,8 @@ impl Flows {
         let packet = waiting.packets.remove(index)?;
         waiting.octets -= packet.octets() as u64;
         flow.first = waiting.packets.front().map_or(0, |it| it.info().octets);
-        flow.toll = waiting.packets.front().map_or(0, toll);
+        let next = waiting.packets.front();
+        flow.toll = next.map_or(0, |it| toll(&self.costs, it));
         if flow.first == 0 {
             waiting.ordered = true;
             self.busy -= 1;

@@ -340,12 +340,12 @@ impl Eligibility for AllBut {
     }
 }
 
-#[test]
-fn who_could_not_be_sent_to_has_one_long_packet_more_before_others_and_not_all() {
+/// Forty packets for each of two neighbours, in flows of these numbers.
+fn beside_each_other() -> Bench {
     let mut bench = Bench::new(200, "kind = 'fair'");
-    for (flow, to) in [(1, 1), (2, 2)] {
+    for to in [1, 2] {
         for mark in 0..40 {
-            let src = SocketAddr::new("10.1.0.2".parse().unwrap(), 4000 + flow);
+            let src = SocketAddr::new("10.1.0.2".parse().unwrap(), 4000 + to);
             let dst = "10.2.0.2:5000".parse().unwrap();
             let mut bytes = Vec::new();
             assert!(build_udp(src, dst, 0, 64, mark, 0, &[0; 1000], &mut bytes));
@@ -354,6 +354,34 @@ fn who_could_not_be_sent_to_has_one_long_packet_more_before_others_and_not_all()
             assert_eq!(bench.put(T, packet), None);
         }
     }
+    bench
+}
+
+#[test]
+fn whose_octets_cost_four_times_as_much_gets_a_quarter_of_them() {
+    let mut bench = beside_each_other();
+    bench
+        .leaf
+        .set_costs(&Costs::new([1.0, 1.0, 4.0].into_iter()));
+    let next: Vec<u16> = (0..40).map(|_| bench.send(T).unwrap().0).collect();
+    let second = next.iter().filter(|flow| **flow == 2).count();
+    assert!((7..=9).contains(&second), "{next:?}");
+}
+
+#[test]
+fn another_cost_is_one_that_differs_by_more_than_an_eighth() {
+    let costs = |far: f64| Costs::new([1.0, far].into_iter());
+    assert!(!costs(1.0).differ(&Costs::default()));
+    assert!(!costs(9.0).differ(&costs(8.0)) && costs(9.01).differ(&costs(8.0)));
+    assert!(!costs(7.0).differ(&costs(8.0)) && costs(6.99).differ(&costs(8.0)));
+    assert!(Costs::default().differ(&costs(2.0)));
+    assert_eq!(costs(2.5).times(NeighbourId(1), 100), 250);
+    assert_eq!(costs(2.5).times(NeighbourId::ALL, 100), 100);
+}
+
+#[test]
+fn who_could_not_be_sent_to_has_one_long_packet_more_before_others_and_not_all() {
+    let mut bench = beside_each_other();
     for _ in 0..20 {
         let head = bench
             .leaf

@@ -2,6 +2,7 @@
 
 mod codel;
 pub mod config;
+mod costs;
 mod flows;
 mod limits;
 mod thin;
@@ -17,6 +18,7 @@ use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Pack
 
 pub use self::config::QueueConfig;
 use self::config::{FqCodelConfig, SfqConfig};
+pub use self::costs::Costs;
 pub use self::limits::Limits;
 
 use self::codel::Law;
@@ -248,6 +250,11 @@ impl Leaf {
             }
             Kind::Wred(wred) => wred.set_line_rate(rate),
         }
+    }
+
+    /// What octets for each neighbour cost: whom a flow leads to counts in its share.
+    pub(crate) fn set_costs(&mut self, costs: &Costs) {
+        self.flows.set_costs(costs);
     }
 
     /// Octets that its link takes in a round trip: see [`Limits::over`].

@@ -22,7 +22,7 @@ use strait_wire::hash::hash64;
 use self::bands::Bands;
 use self::htb::Htb;
 use self::shaper::Shaper;
-use crate::leaf::{Leaf, Site};
+use crate::leaf::{Costs, Leaf, Site};
 use crate::plan::{NodeIndex, Plan, PlanNode};
 use crate::policy::{CLASSES_MAX, Policy};
 use crate::scheduler::{Eligibility, Head, Queued, Refusal, Scheduler};
@@ -360,6 +360,12 @@ impl Scheduler for Tree {
                 Kind::Htb(htb) => htb.set_rates(self.now, &rates),
                 Kind::Leaf(_) | Kind::WithinHtb => {}
             }
+        }
+    }
+
+    fn set_costs(&mut self, costs: &Costs) {
+        for state in &mut self.leaves {
+            state.leaf.set_costs(costs);
         }
     }
 

@@ -71,6 +71,11 @@ impl Routers {
 
 /// The part in which a relay walks away.
 const WALK: &str = "walk";
+/// The part in which one of a sender's receivers is far: who sends, who is near, and who isn't.
+const AIR: &str = "air";
+const SENDER: &str = "h";
+const NEAR: [&str; 3] = ["n1", "n2", "n3"];
+const FAR: &str = "f";
 
 /// Octets of the headers of UDP and IPv4.
 const HEADERS: f64 = 28.0;
@@ -94,6 +99,7 @@ impl ManetStudy {
         Ok(scenario::with_metrics(place.row.clone(), runs)
             .with("routing_loss", lost)
             .with("silent_s", silent(place, runs)?)
+            .with("near_share", (hops == AIR).then(|| near_shares(runs)))
             .with("hops", hops)
             .with("routes", if routers.is_some() { "found" } else { "fixed" })
             .with("sum_k", sums)
@@ -120,6 +126,22 @@ fn sums(place: &Place, runs: &[Run]) -> Result<Vec<f64>, ConfigError> {
     Ok(runs.iter().map(rate).collect())
 }
 
+/// Of each run of the part with a far receiver, the least of what the near ones have of their equal
+/// share of the time on the air.
+fn near_shares(runs: &[Run]) -> Vec<f64> {
+    let share = |run: &Run| {
+        let used = |other: &str| {
+            let metric = run.metrics.get(&format!("air-{SENDER}-{other}.use"));
+            metric.copied().unwrap_or_default()
+        };
+        let all = NEAR.iter().chain([&FAR]);
+        let equal = all.map(|it| used(it)).sum::<f64>() / (NEAR.len() + 1) as f64;
+        let near = NEAR.iter().map(|it| used(it) / equal);
+        near.fold(f64::INFINITY, f64::min)
+    };
+    runs.iter().map(share).collect()
+}
+
 /// Of each run, how long the calls' packets that were lost would have taken.
 fn silent(place: &Place, runs: &[Run]) -> Result<Vec<f64>, ConfigError> {
     let traffic = place.loaded.traffic(&place.variant)?;
@@ -139,7 +161,7 @@ fn silent(place: &Place, runs: &[Run]) -> Result<Vec<f64>, ConfigError> {
 }
 
 impl SetUp for ManetStudy {
-    const PARTS: &'static [&'static str] = &["cells", "walks"];
+    const PARTS: &'static [&'static str] = &["cells", "walks", "air"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
@@ -161,11 +183,15 @@ impl SetUp for ManetStudy {
                 rows.push(self.row(part.name(), place, runs)?);
             }
         }
-        let (walks, cells): (Vec<Row>, Vec<Row>) = rows
-            .into_iter()
-            .partition(|row| row.word("hops") == Some(WALK));
-        let mut measured = Measured::of("cells", against_plain(&cells), [1]);
+        let of = |part: &str| -> Vec<Row> {
+            let own = rows.iter().filter(|row| row.word("hops") == Some(part));
+            own.cloned().collect()
+        };
+        let (walks, air) = (of(WALK), of(AIR));
+        rows.retain(|row| ![Some(WALK), Some(AIR)].contains(&row.word("hops")));
+        let mut measured = Measured::of("cells", against_plain(&rows), [1]);
         measured.parts.insert("walks", walks);
+        measured.parts.insert("air", air);
         measured.fold(hashes);
         Ok(measured)
     }

@@ -188,6 +188,7 @@ files! {
     "lab/hbh-parity.toml"
     "links/frames-7680.toml"
     "links/serial-9600.toml"
+    "manet/far-station.toml"
     "manet/one-hop.toml"
     "manet/routed.toml"
     "manet/two-hop.toml"

@@ -9,7 +9,7 @@ use strait_core::node::{DownCause, FrameMeta, PortEvent, PortState};
 use strait_core::rate::LineRate;
 use strait_core::{Input, Instant, NeighbourId, PortId, TxMeta};
 
-use super::{Attach, Body, Fabric, NodeIndex, Port, World};
+use super::{Attach, Body, Fabric, NodeIndex, Port, Told, World};
 use crate::event::What;
 use crate::few::Few;
 
@@ -357,6 +357,11 @@ impl World {
                 return self.settle(node);
             }
             Heard::Done { id, to, ok } => {
+                let ok = match self.slots[node].ports[port.index()].told {
+                    Told::Fate => Some(ok),
+                    Told::Left => None,
+                    Told::Nothing => return self.settle(node),
+                };
                 self.give(node, Input::TxDone { port, id, to, ok });
                 return self.settle(node);
             }

@@ -28,6 +28,23 @@ fn a_call_crosses_a_relay_that_others_flood() {
 }
 
 #[test]
+fn a_far_receiver_has_its_share_of_the_time_and_no_more() {
+    let loaded = load("manet/far-station.toml", 30);
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    assert_eq!(run.unexplained, 0);
+    for expected in &loaded.scenario.expectations {
+        let value = run.metrics[&expected.metric];
+        let low = expected.min.is_none_or(|min| value >= min);
+        let high = expected.max.is_none_or(|max| value <= max);
+        assert!(low && high, "{} is {value}", expected.id);
+    }
+    // In turns by octets it has most of the time.
+    let turns = run_once(&loaded, "fq-codel", 1, false).unwrap();
+    let near = |run: &strait_sim::Run| run.metrics["to-n1.rate_bit_s"];
+    assert!(near(&run) > 2.0 * near(&turns));
+}
+
+#[test]
 fn a_call_goes_on_by_another_relay_when_one_walks_away() {
     let loaded = load("manet/walk.toml", 70);
     for (variant, silent_s) in [(Scenario::BASE, 1.5), ("by-hellos", 6.5)] {

@@ -111,7 +111,11 @@ fn describe(entry: &Entry<'_>) -> (&'static str, String) {
             ),
             Input::Port { port, event } => ("port", format!("port {}: {event:?}", port.0)),
             Input::TxDone { port, to, ok, .. } => {
-                let how = if *ok { "delivered" } else { "failed" };
+                let how = match ok {
+                    Some(true) => "delivered",
+                    Some(false) => "failed",
+                    None => "left",
+                };
                 ("sent", format!("port {}, to {}: {how}", port.0, to.0))
             }
             Input::Route(change) => ("route", format!("{change:?}")),

@@ -22,6 +22,24 @@ fn a_cell_of_three_stations_carries_a_call_over_two_hops() {
 }
 
 #[test]
+fn a_far_receiver_does_not_slow_the_near_ones() {
+    if !can_run("lab far station") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let scenario =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/manet/far-station.toml");
+    let text = std::fs::read_to_string(scenario).unwrap();
+    let text = text
+        .replace("\"30 s\"", "\"14 s\"")
+        .replace("\"28 s\"", "\"13 s\"");
+    let path = folder.path().join("far-station.toml");
+    std::fs::write(&path, text).unwrap();
+    let told = lab(folder.path(), &path, &[]);
+    told.expect_all(&["far-near-rate", "far-far-rate", "lab-nothing-left"]);
+}
+
+#[test]
 fn gateways_find_another_way_when_a_relay_is_killed() {
     if !can_run("lab olsr") {
         return;

@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use strait_core::id::NeighbourId;
-use strait_core::id::{ClassId, Neighbours};
+use strait_core::id::{ClassId, NeighbourId, Neighbours, TxId};
 use strait_core::node::{Notice, PortState, Room, TxMeta};
 use strait_core::rate::{Burst, LineRate};
 use strait_core::time::{Duration, Instant};
@@ -105,12 +104,25 @@ pub struct KissPort {
     told: Option<u32>,
     /// The line takes no more: until when that is waited for.
     full: Option<Instant>,
-    /// Frames without a notice so far: number, and when to wait no longer.
-    under_way: VecDeque<(u16, Instant)>,
+    /// Frames without a notice so far.
+    under_way: VecDeque<UnderWay>,
+    /// Those of which notice came, until they are asked for.
+    left: VecDeque<(TxId, NeighbourId)>,
     number: u16,
     counts: IoCounts,
     /// A frame as it goes to the modem.
     scratch: Vec<u8>,
+}
+
+/// A frame in a modem's hands.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    /// The number by which the modem tells of it.
+    number: u16,
+    /// When to wait no longer.
+    until: Instant,
+    id: TxId,
+    to: NeighbourId,
 }
 
 /// Frames in a modem's hands that gives notice: one on the air, one ready to follow it, so that
@@ -168,6 +180,7 @@ impl KissPort {
             told: None,
             full: None,
             under_way: VecDeque::new(),
+            left: VecDeque::new(),
             number: 0,
             counts: IoCounts::default(),
             scratch: Vec::new(),
@@ -265,11 +278,13 @@ impl KissPort {
             Command::Acknowledged => {
                 let number = frame.contents.first_chunk().copied();
                 let number = number.map(u16::from_be_bytes);
-                let before = self.under_way.len();
-                self.under_way.retain(|(other, _)| Some(*other) != number);
+                let noticed = |it: &UnderWay| Some(it.number) == number;
+                let place = self.under_way.iter().position(noticed);
+                let frame = place.and_then(|place| self.under_way.remove(place));
+                self.left.extend(frame.map(|it| (it.id, it.to)));
                 // A notice that comes after all is one, too.
                 let late = self.lost && number == Some(self.number.wrapping_sub(1));
-                if self.under_way.len() < before || late && self.tells == Tells::Nothing {
+                if frame.is_some() || late && self.tells == Tells::Nothing {
                     self.tells = Tells::Notice;
                     (self.noticed, self.lost) = (true, false);
                 }
@@ -302,7 +317,7 @@ impl KissPort {
     }
 
     fn forget_overdue(&mut self, now: Instant) {
-        let overdue = |it: &(u16, Instant)| it.1 <= now;
+        let overdue = |it: &UnderWay| it.until <= now;
         while self.under_way.front().is_some_and(overdue) {
             self.under_way.pop_front();
             self.counts.refused += 1;
@@ -421,6 +436,7 @@ impl PortIo for KissPort {
         self.line.close();
         self.reader.reset();
         self.came.clear();
+        self.left.clear();
         self.give_up_notices();
         (self.question, self.waits, self.full) = (None, None, None);
         // What comes next may be another modem.
@@ -449,7 +465,7 @@ impl PortIo for KissPort {
                     _ => UNDER_WAY_MAX,
                 };
                 if self.under_way.len() >= most {
-                    return Err(self.under_way.front().map(|(_, until)| *until));
+                    return Err(self.under_way.front().map(|it| it.until));
                 }
             }
             Tells::Queue => {
@@ -496,7 +512,12 @@ impl PortIo for KissPort {
         self.pace.push(now, on_air);
         let until = now + self.patience(self.config.rate.time_for(on_air));
         if self.numbers() {
-            self.under_way.push_back((self.number, until));
+            self.under_way.push_back(UnderWay {
+                number: self.number,
+                until,
+                id: meta.id,
+                to: meta.to,
+            });
             self.number = self.number.wrapping_add(1);
         }
         if self.tells == Tells::Queue {
@@ -524,7 +545,7 @@ impl PortIo for KissPort {
     }
 
     fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> io::Result<Received> {
-        if self.came.is_empty() {
+        if self.came.is_empty() && self.left.is_empty() {
             match self.line.receive(now, buffer)? {
                 Received::Frame { octets, .. } => {
                     let octets = buffer[..octets].to_vec();
@@ -532,6 +553,9 @@ impl PortIo for KissPort {
                 }
                 other => return Ok(other),
             }
+        }
+        if let Some((id, to)) = self.left.pop_front() {
+            return Ok(Received::Left { id, to });
         }
         let Some((from, contents)) = self.came.pop_front() else {
             return Ok(Received::Skipped);
@@ -542,7 +566,7 @@ impl PortIo for KissPort {
     }
 
     fn has_more(&self) -> bool {
-        !self.came.is_empty()
+        !self.came.is_empty() || !self.left.is_empty()
     }
 
     fn wake(&self) -> Option<Instant> {

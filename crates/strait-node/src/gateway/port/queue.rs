@@ -15,7 +15,7 @@ use strait_core::{
 };
 use strait_link::STREAMS;
 use strait_qos::{
-    Class, Eligibility, Head, Ingress, Limits, Policy, Scheduler, Site, Tree, repeats,
+    Class, Costs, Eligibility, Head, Ingress, Limits, Policy, Scheduler, Site, Tree, repeats,
 };
 use strait_wire::hash::hash64;
 use strait_wire::ip::Chatter;
@@ -70,6 +70,8 @@ pub(crate) struct Queue {
     pub(super) paths: Paths,
     /// By neighbour, the rate that the medium has told of, if it is another one for each.
     pub(super) rates: Vec<Option<LineRate>>,
+    /// What octets for each neighbour were seen to cost, where the medium tells of no rates.
+    pub(super) costs: Costs,
     /// Neighbours that the medium says aren't there; no others than those configured.
     pub(super) away: BTreeSet<NeighbourId>,
     /// Octets that its links take in the longest round trip of a link that repeats what it loses.
@@ -119,6 +121,7 @@ impl Queue {
             away: BTreeSet::new(),
             paths: Paths::new(core::iter::once(path)),
             rates: Vec::new(),
+            costs: Costs::default(),
             trip_octets: 0,
             promises: BTreeMap::new(),
             silent: BTreeSet::new(),
@@ -159,6 +162,7 @@ impl Queue {
             state: None,
             away: BTreeSet::new(),
             rates: Vec::new(),
+            costs: Costs::default(),
             trip_octets: 0,
             promises: BTreeMap::new(),
             silent: BTreeSet::new(),
@@ -191,6 +195,12 @@ impl Queue {
     /// Whether its sources aren't held to what routes tell.
     pub(in crate::gateway) const fn takes_any_source(&self) -> bool {
         self.takes_any_source
+    }
+
+    /// Octets for the neighbours cost the shared line this from now on.
+    pub(super) fn set_costs(&mut self, costs: Costs) {
+        self.paths.first.queue.set_costs(&costs);
+        self.costs = costs;
     }
 
     /// The largest segment size a TCP connection over this port may announce, by IP version.

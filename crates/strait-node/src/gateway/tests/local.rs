@@ -367,7 +367,7 @@ fn nothing_is_answered_once_the_far_side_is_known_down() {
             port: LINE,
             id: TxId(1),
             to: NeighbourId::PEER,
-            ok: false,
+            ok: Some(false),
         };
         gateway.handle(at(600), input);
     };

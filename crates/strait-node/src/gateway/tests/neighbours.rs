@@ -48,7 +48,7 @@ fn a_lost_transmission_concerns_whom_it_was_for() {
                 port: EAST,
                 id: TxId(1),
                 to,
-                ok,
+                ok: Some(ok),
             };
             relay.handle(Instant::ZERO, input);
             let expected = if ok { 0 } else { forgotten };

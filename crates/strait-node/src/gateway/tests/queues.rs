@@ -152,7 +152,7 @@ fn marks_of_an_untrusted_port_count_for_nothing_and_do_not_go_on() {
                 port: LINE,
                 id: TxId(0),
                 to: NeighbourId::PEER,
-                ok: true,
+                ok: Some(true),
             },
         );
         let header = sent.windows(2).find(|octets| octets[0] == 0x45).unwrap();

@@ -160,7 +160,7 @@ impl Dice<'_> {
                 port: PortId(self.word() as u8),
                 id: TxId(self.word()),
                 to: NeighbourId(self.word() as u16),
-                ok: self.flag(),
+                ok: self.flag().then(|| self.flag()),
             },
             4 if self.flag() => Input::Route(RouteChange::Add {
                 prefix: self.ip(),

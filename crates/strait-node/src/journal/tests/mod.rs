@@ -135,7 +135,7 @@ fn the_octets_of_a_small_journal() {
         port: PortId(1),
         id: TxId(5),
         to: NeighbourId(3),
-        ok: true,
+        ok: Some(true),
     };
     writer.input(Instant::from_nanos(301), &done, &mut out);
     writer.close(Instant::from_nanos(301), &mut out);

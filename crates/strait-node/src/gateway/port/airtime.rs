@@ -1,0 +1,155 @@
+//! What a frame for each neighbour costs of a channel that all share.
+//!
+//! On a channel with one rate for each receiver, or with receivers that need many repetitions, a
+//! frame for the far one takes the time of ten for the near ones. Nobody tells a port these rates:
+//! it sees how long the medium is busy with each frame, from when it could begin until the medium
+//! is done with it.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use strait_core::id::TxId;
+use strait_core::time::{Instant, nanos};
+use strait_core::{NeighbourId, Neighbours};
+use strait_qos::Costs;
+
+/// Frames that a medium holds at most without its times being useless.
+const HELD_MAX: usize = 8;
+/// What counts of a neighbour's frames is the last so many of them, about.
+const KEPT: u64 = 32;
+/// Frames of a neighbour after which something is known.
+const KNOWN: u32 = 8;
+/// The least difference that is one: beside others that send by chance, a cost moves by itself.
+const NOTED: f64 = 1.25;
+/// The most that a frame counts.
+const MOST: f64 = 64.0;
+
+/// A frame that the medium has.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    id: TxId,
+    to: NeighbourId,
+    octets: u64,
+    at: Instant,
+}
+
+/// What a neighbour's frames took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    frames: u32,
+    nanos: u64,
+    octets: u64,
+}
+
+impl Taken {
+    fn add(&mut self, nanos: u64, octets: u64) {
+        self.frames = self.frames.saturating_add(1);
+        self.nanos = (self.nanos - self.nanos / KEPT).saturating_add(nanos);
+        self.octets = (self.octets - self.octets / KEPT).saturating_add(octets);
+    }
+
+    /// Nanoseconds an octet; `None` before enough is known.
+    fn cost(&self) -> Option<f64> {
+        (self.frames >= KNOWN).then(|| self.nanos as f64 / self.octets.max(1) as f64)
+    }
+}
+
+/// How long a port's medium is busy with frames for each neighbour.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Airtime {
+    sent: VecDeque<Sent>,
+    /// When the medium was done with the frame before.
+    done: Instant,
+    /// Octets of the longest frame.
+    longest: u64,
+    taken: Vec<Taken>,
+}
+
+impl Airtime {
+    /// The medium has taken a frame.
+    pub(super) fn sends(&mut self, id: TxId, to: NeighbourId, octets: usize, at: Instant) {
+        if self.sent.len() >= HELD_MAX {
+            self.sent.pop_front();
+        }
+        let octets = octets as u64;
+        self.longest = self.longest.max(octets);
+        self.sent.push_back(Sent { id, to, octets, at });
+    }
+
+    /// It is done with it. Gives new costs if they differ much from the last ones. Short frames
+    /// tell of the medium's own times, not of a rate.
+    pub(super) fn ends(&mut self, id: TxId, now: Instant, last: &Costs) -> Option<Costs> {
+        let place = self.sent.iter().position(|sent| sent.id == id)?;
+        let Sent { to, octets, at, .. } = self.sent[place];
+        self.sent.drain(..=place);
+        let began = at.max(self.done);
+        self.done = now;
+        if to.0 >= Neighbours::TOLD_MAX || 2 * octets < self.longest {
+            return None;
+        }
+        if self.taken.len() <= to.index() {
+            self.taken.resize(to.index() + 1, Taken::default());
+        }
+        self.taken[to.index()].add(nanos(now.since(began)), octets);
+        let costs = self.costs();
+        costs.differ(last).then_some(costs)
+    }
+
+    /// By neighbour, how many times that of the cheapest a frame of so many octets costs.
+    fn costs(&self) -> Costs {
+        let known = self.taken.iter().filter_map(Taken::cost);
+        let least = known.fold(f64::INFINITY, f64::min);
+        let times = |taken: &Taken| {
+            let times = taken.cost().map_or(1.0, |cost| cost / least);
+            if times < NOTED { 1.0 } else { times.min(MOST) }
+        };
+        Costs::new(self.taken.iter().map(times))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strait_core::Duration;
+
+    use super::*;
+
+    const FAR: NeighbourId = NeighbourId(1);
+
+    /// Frames in turns for two neighbours, one of which is always in the medium's hands behind the
+    /// one that it sends; the costs at the end.
+    fn costs(frames: u32, octets: [usize; 2], micros: [u64; 2]) -> Costs {
+        let mut airtime = Airtime::default();
+        let mut costs = Costs::default();
+        let mut now = Instant::ZERO;
+        airtime.sends(TxId(0), NeighbourId(0), octets[0], now);
+        for number in 0..u64::from(frames) {
+            let (this, next) = (number as usize % 2, (number + 1) as usize % 2);
+            let to = NeighbourId(next as u16);
+            airtime.sends(TxId(number + 1), to, octets[next], now);
+            now = now + Duration::from_micros(micros[this]);
+            if let Some(new) = airtime.ends(TxId(number), now, &costs) {
+                costs = new;
+            }
+        }
+        costs
+    }
+
+    #[test]
+    fn a_frame_costs_what_it_takes_behind_the_one_before() {
+        let costs = costs(40, [1000, 1000], [1000, 10_000]);
+        let far = costs.times(FAR, 100);
+        assert!((990..=1010).contains(&far), "{far}");
+        assert_eq!(costs.times(NeighbourId(0), 100), 100);
+    }
+
+    #[test]
+    fn little_is_known_of_a_few_frames_and_nothing_of_short_ones() {
+        assert_eq!(costs(15, [1000, 1000], [1000, 10_000]), Costs::default());
+        assert_ne!(costs(16, [1000, 1000], [1000, 10_000]), Costs::default());
+        assert_eq!(costs(40, [1000, 499], [1000, 10_000]), Costs::default());
+        assert_ne!(costs(40, [1000, 500], [1000, 10_000]), Costs::default());
+        // A quarter more may be chance.
+        assert_eq!(costs(40, [1000, 1000], [1000, 1240]), Costs::default());
+        assert_ne!(costs(40, [1000, 1000], [1000, 1260]), Costs::default());
+    }
+}
