@@ -12,6 +12,9 @@ pub struct ChannelStats {
     pub octets: u64,
     /// Time in which octets left, in nanoseconds; counted whole as a transmission begins.
     pub busy_ns: u64,
+    /// Of a cell: time on the air of frames for one station that arrived, in nanoseconds, each
+    /// counted once.
+    pub arrived_ns: u64,
     /// Frames that arrived with inverted bits.
     pub corrupted_frames: u64,
     /// Inverted bits of the line in them, start and stop bits included.

@@ -21,7 +21,7 @@ use crate::check::is_clean;
 use crate::kernel::{Around, Cable, FurtherSide, ports_at};
 use crate::router::Router;
 use crate::segment::{Seat, Segment};
-use crate::world::{Attach, Envelope, EnvelopeKind, Fault, LinkIndex, NodeIndex, Told, World};
+use crate::world::{Attach, Device, Envelope, EnvelopeKind, Fault, LinkIndex, NodeIndex, World};
 
 /// Why a scenario can't be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -100,10 +100,7 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                 let ports = (config.ports.len() + 1 + config.host.further.len()) as u8;
                 let sides: Vec<PortId> = config.host_sides().map(|(port, _)| port).collect();
                 packing.push(Packing::of(&config));
-                let framing =
-                    |port: &PortConfig| (port.urgent_check(), port.profile == LinkProfile::Hbh);
-                let framing: Vec<_> = config.ports.iter().map(framing).collect();
-                let told: Vec<Told> = config.ports.iter().map(told_of_frames).collect();
+                let devices: Vec<Device> = config.ports.iter().map(Device::of).collect();
                 let octets_max = config.state.as_ref().map(|state| state.octets_max.0);
                 let factory = GatewayFactory::beside(config, &mut policies)
                     .map_err(|error| ConfigError::of_file(&member.name, error.to_string()))?;
@@ -114,11 +111,8 @@ pub fn build(loaded: &Loaded, variant: &str, seed: u64) -> Result<Built, BuildEr
                     world.describe_storage(node, storage);
                 }
                 world.reserve_ports(node, ports);
-                for (port, (urgent, hops)) in (1..).map(PortId).zip(framing) {
-                    world.set_framing(node, port, urgent, hops);
-                }
-                for (port, told) in (1..).map(PortId).zip(told) {
-                    world.set_told(node, port, told);
+                for (port, device) in (1..).map(PortId).zip(devices) {
+                    world.set_device(node, port, device);
                 }
                 node
             }
@@ -827,14 +821,5 @@ impl Built {
         if let Some(after) = fault.restart_after {
             self.world.plan(at + after.0, mends);
         }
-    }
-}
-
-/// What a port's device tells of frames that have left.
-fn told_of_frames(port: &PortConfig) -> Told {
-    match &port.kind {
-        PortKind::Kiss(kiss) if kiss.modem.notice == Some(true) => Told::Left,
-        PortKind::Kiss(_) => Told::Nothing,
-        _ => Told::Fate,
     }
 }

@@ -375,6 +375,10 @@ pub(crate) fn collect(
             format!("{name}.use"),
             (busiest as f64 / duration_ns).min(1.0),
         );
+        let arrived = stats[0].arrived_ns + stats[1].arrived_ns;
+        if arrived > 0 {
+            metrics.insert(format!("{name}.arrived"), arrived as f64 / duration_ns);
+        }
     }
     let nodes: Vec<Snapshot> = built.world.snapshots().collect();
     for (node, port, stats) in built.world.radios() {

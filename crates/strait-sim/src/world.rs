@@ -17,7 +17,6 @@ use strait_core::{
 };
 use strait_hosts::Host;
 use strait_scenario::StorageEntry;
-use strait_wire::segment::SegmentCheck;
 
 use crate::capture::Captures;
 use crate::check::FateEntry;
@@ -32,6 +31,7 @@ use crate::store::Store;
 use crate::workshop::Workshop;
 
 mod captures;
+mod device;
 mod envelope;
 mod faults;
 mod media;
@@ -42,6 +42,7 @@ mod view;
 
 pub(crate) use self::view::delivered;
 
+pub(crate) use device::Device;
 pub(crate) use envelope::{Envelope, EnvelopeKind};
 use media::{Attached, Flight, Shared};
 use streams::Streams;
@@ -105,28 +106,11 @@ struct Port {
     apart: bool,
     /// Its node was told that it is up.
     up: bool,
-    /// Its frames are those of reliable hops.
-    hops: bool,
-    /// What its device tells of a frame that the medium is done with.
-    told: Told,
-    /// The check of its urgent frames, if it is an octet stream with such.
-    urgent: Option<SegmentCheck>,
+    device: Device,
     /// The moment for which a [`What::Room`] is planned.
     room_at: Option<Instant>,
     /// The links that end here, by their numbers.
     links: Vec<usize>,
-}
-
-/// What a device tells its node of a frame that the medium is done with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Told {
-    /// Whether it arrived, as a card does.
-    #[default]
-    Fate,
-    /// That it has left, as a KISS modem does that gives notice.
-    Left,
-    /// Nothing.
-    Nothing,
 }
 
 /// By neighbour, the packets that a port's frames go in.
@@ -565,24 +549,10 @@ impl World {
         have.resize_with(have.len().max(usize::from(ports)), Port::default);
     }
 
-    /// Says for captures what a port sends: an octet stream with urgent frames of this check, of
-    /// which they hold the octets as they are, or frames of reliable hops.
-    pub fn set_framing(
-        &mut self,
-        node: NodeIndex,
-        port: PortId,
-        urgent: Option<SegmentCheck>,
-        hops: bool,
-    ) {
+    /// Says what a port's device is.
+    pub(crate) fn set_device(&mut self, node: NodeIndex, port: PortId, device: Device) {
         self.reserve_ports(node, port.0 + 1);
-        let port = &mut self.slots[node.0].ports[port.index()];
-        (port.urgent, port.hops) = (urgent, hops);
-    }
-
-    /// Says what a port's device tells of a frame that the medium is done with.
-    pub fn set_told(&mut self, node: NodeIndex, port: PortId, told: Told) {
-        self.reserve_ports(node, port.0 + 1);
-        self.slots[node.0].ports[port.index()].told = told;
+        self.slots[node.0].ports[port.index()].device = device;
     }
 
     /// Gives each neighbour on a port a transmitter of its own.

@@ -7,8 +7,8 @@
 //!
 //! Modelled are the distributed coordination function of IEEE 802.11-2020 clause 10.3 with EIFS,
 //! reservations (NAV), RTS and CTS before long frames where the file asks for it, and the draw
-//! after each frame, and cards that choose among rates with bit errors by distance. Not modelled are
-//! propagation times, capture, and management frames: all know each other.
+//! after each frame, and cards that choose among rates with bit errors by distance. Not modelled
+//! are propagation times, capture, and management frames: all know each other.
 
 mod config;
 mod rates;
@@ -455,6 +455,10 @@ impl Cell {
             return self.plan(at + self.times.patience, silence);
         }
         if self.stations[from].arrives() {
+            let lasts = self.airtime(octets.len(), self.stations[from].rate);
+            for (path, side) in self.ways(from, Some(to)) {
+                self.paths[path].stats[side.index()].arrived_ns += nanos(lasts);
+            }
             self.deliver(at, from, to, octets);
         }
         let answer = Step::Acknowledge {

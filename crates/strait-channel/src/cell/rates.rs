@@ -1,5 +1,6 @@
 //! Rates among which cards choose: how far each is understood, and which one is next.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -14,8 +15,8 @@ use super::config::{Adapt, CellConfig};
 /// octets have one, which is how IEEE 802.11-2020 clause 15.4.8.2 states a receiver's sensitivity.
 const SNR_AT_REACH: f64 = 10.8;
 
-/// Failures in a row after which ARF takes a lower rate, and successes after which it tries a higher
-/// one (Kamerman and Monteban, «WaveLAN-II», 1997).
+/// Failures in a row after which ARF takes a lower rate, and successes after which it tries a
+/// higher one (Kamerman and Monteban, «WaveLAN-II», 1997).
 const ARF_FAILURES: u32 = 2;
 const ARF_SUCCESSES: u32 = 10;
 
@@ -89,7 +90,7 @@ impl Rates {
         let card = self.cards.entry(pair);
         let card = card.or_insert_with(|| match adapt {
             Adapt::Arf => Card::Arf(Arf::new(count)),
-            Adapt::Minstrel => Card::Minstrel(Minstrel::new(seed, pair, count)),
+            Adapt::Minstrel => Card::Minstrel(Box::new(Minstrel::new(seed, pair, count))),
         });
         let number = match card {
             Card::Arf(arf) => arf.rate,
@@ -120,7 +121,7 @@ impl Rates {
 #[derive(Clone, Debug)]
 enum Card {
     Arf(Arf),
-    Minstrel(Minstrel),
+    Minstrel(Box<Minstrel>),
 }
 
 #[derive(Clone, Debug)]

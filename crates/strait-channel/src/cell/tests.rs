@@ -138,6 +138,8 @@ fn a_frame_on_a_quiet_channel_goes_at_once_and_is_acknowledged() {
     let (done, station, ok) = bench.done[0];
     assert_eq!(done.as_nanos() / 1000, 1000 + frame + 10 + 192 + 56);
     assert_eq!((station, ok), (0, true));
+    let stats = bench.cell.stats(PathId(0), Side::A);
+    assert_eq!(stats.arrived_ns / 1000, frame);
 }
 
 #[test]
@@ -281,6 +283,7 @@ fn what_nobody_acknowledges_is_given_up() {
         assert_eq!(stats.lost(LossCause::Outage), 1);
         let airtime = nanos(bench.cell.airtime(100, LineRate::new(11_000_000, 8)));
         assert_eq!(stats.busy_ns, airtime * u64::from(retries + 1));
+        assert_eq!(stats.arrived_ns, 0);
     }
 }
 

@@ -99,6 +99,7 @@ impl ManetStudy {
         Ok(scenario::with_metrics(place.row.clone(), runs)
             .with("routing_loss", lost)
             .with("silent_s", silent(place, runs)?)
+            .with("arrived", arrived(runs))
             .with("near_share", (hops == AIR).then(|| near_shares(runs)))
             .with("hops", hops)
             .with("routes", if routers.is_some() { "found" } else { "fixed" })
@@ -197,15 +198,28 @@ impl SetUp for ManetStudy {
     }
 }
 
-/// The rows with their sums as shares of those of the same without precedence.
+/// Of each run, the time on the air of all frames that arrived, as a share of its length.
+fn arrived(runs: &[Run]) -> Vec<f64> {
+    let share = |run: &Run| {
+        let metrics = run.metrics.iter();
+        let own = metrics.filter(|(name, _)| name.ends_with(".arrived"));
+        own.map(|(_, value)| value).sum()
+    };
+    runs.iter().map(share).collect()
+}
+
+/// The rows with their sums, and their time of frames that arrived, as shares of those of the same
+/// without precedence.
 fn against_plain(rows: &[Row]) -> Vec<Row> {
     let same = |a: &Row, b: &Row| ["hops", "rate"].iter().all(|it| a.word(it) == b.word(it));
     let plain = |row: &Row| {
         let mut all = rows.iter().filter(|it| it.word("variant") == Some(PLAIN));
-        all.find(|it| same(it, row))?.median("sum_k")
+        all.find(|it| same(it, row))
     };
-    let share = |row: &Row| Some(row.median("sum_k")? / plain(row)?);
-    rows.iter()
-        .map(|row| row.clone().with("of_plain", share(row)))
-        .collect()
+    let share = |row: &Row, of: &str| Some(row.median(of)? / plain(row)?.median(of)?);
+    let shares = |row: &Row| {
+        let (sum, air) = (share(row, "sum_k"), share(row, "arrived"));
+        row.clone().with("of_plain", sum).with("air_of_plain", air)
+    };
+    rows.iter().map(shares).collect()
 }

@@ -34,9 +34,9 @@ impl World {
             } else if link.config.is_keyed_by_turns() {
                 Carries::DPdus
             } else if link.config.kind.carries_octets() {
-                let urgent = self.slots[node].ports[port].urgent;
+                let urgent = self.slots[node].ports[port].device.urgent;
                 Carries::Octets { urgent }
-            } else if self.slots[node].ports[port].hops {
+            } else if self.slots[node].ports[port].device.hops {
                 Carries::Hops
             } else {
                 Carries::Frames

@@ -9,7 +9,8 @@ use strait_core::node::{DownCause, FrameMeta, PortEvent, PortState};
 use strait_core::rate::LineRate;
 use strait_core::{Input, Instant, NeighbourId, PortId, TxMeta};
 
-use super::{Attach, Body, Fabric, NodeIndex, Port, Told, World};
+use super::device::Told;
+use super::{Attach, Body, Fabric, NodeIndex, Port, World};
 use crate::event::What;
 use crate::few::Few;
 
@@ -357,7 +358,7 @@ impl World {
                 return self.settle(node);
             }
             Heard::Done { id, to, ok } => {
-                let ok = match self.slots[node].ports[port.index()].told {
+                let ok = match self.slots[node].ports[port.index()].device.told {
                     Told::Fate => Some(ok),
                     Told::Left => None,
                     Told::Nothing => return self.settle(node),

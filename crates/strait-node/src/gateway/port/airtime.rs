@@ -126,7 +126,7 @@ mod tests {
             let (this, next) = (number as usize % 2, (number + 1) as usize % 2);
             let to = NeighbourId(next as u16);
             airtime.sends(TxId(number + 1), to, octets[next], now);
-            now = now + Duration::from_micros(micros[this]);
+            now += Duration::from_micros(micros[this]);
             if let Some(new) = airtime.ends(TxId(number), now, &costs) {
                 costs = new;
             }
