@@ -119,10 +119,16 @@ impl Loaded {
     /// The ways of stations that share a cell, by their nodes: times in s and places in metres.
     pub fn ways(&self) -> BTreeMap<&str, Vec<[f64; 3]>> {
         let mut ways = BTreeMap::new();
+        let lasts_s = self.scenario.duration.0.as_secs_f64();
         for link in &self.links {
             if let (Some(medium), LinkKind::Cell(cell)) = (&link.medium, &link.channel.kind) {
                 for (end, station) in link.ends.iter().zip(medium.stations) {
-                    let way = || cell.way(station);
+                    let way = || {
+                        let mut knots = cell.way(station);
+                        let within = knots.partition_point(|[time, ..]| *time <= lasts_s);
+                        knots.truncate(within + 1);
+                        knots
+                    };
                     ways.entry(end.node.as_str()).or_insert_with(way);
                 }
             }

@@ -22,6 +22,9 @@ pub struct CellConfig {
     /// Who goes where, in order of time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<Move>,
+    /// Stations that go where chance sends them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wander: Option<Wander>,
     /// How far frames are understood.
     pub reach: f64,
     /// How far transmissions are noticed, and disturb others; as `reach` if not given.
@@ -55,6 +58,30 @@ pub struct CellConfig {
     pub sifs: Time,
     /// Preamble and header of the physical layer.
     pub preamble: Time,
+}
+
+/// Stations that walk to a place that chance draws, rest there, and go on (the random waypoint
+/// model). The way follows from the file alone: it is the same in each run, simulated and live.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wander {
+    /// Which, from 0 on; all if none is named.
+    #[serde(default)]
+    pub stations: Vec<usize>,
+    /// Two corners of the area in which they go.
+    pub area: [[f64; 2]; 2],
+    /// The least and the most metres a second.
+    pub speed: [f64; 2],
+    /// How long they rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Time>,
+    /// They go as a group, at the distances of their places; the middle of the area stands for the
+    /// place from which the group sets out.
+    #[serde(default)]
+    pub together: bool,
+    /// What the ways follow from.
+    #[serde(default)]
+    pub seed: u64,
 }
 
 /// A rate, and how far it goes.
@@ -99,6 +126,7 @@ impl Default for CellConfig {
         Self {
             places: Vec::new(),
             moves: Vec::new(),
+            wander: None,
             reach: 250.0,
             sense: None,
             rates: Vec::new(),
@@ -161,7 +189,31 @@ impl CellConfig {
             "slot, sifs and preamble are above 0, and at most 100 ms",
         )?;
         self.validate_rates()?;
+        self.validate_wander()?;
         self.validate_moves()
+    }
+
+    fn validate_wander(&self) -> Result<(), KeyError> {
+        let Some(it) = &self.wander else {
+            return Ok(());
+        };
+        let known = it.stations.iter().all(|it| *it < self.places.len());
+        let why = "there is no such place in `places`";
+        require("cell.wander.stations", known, why)?;
+        let [low, high] = it.area;
+        let area = (0..2).all(|axis| low[axis] < high[axis] && high[axis] - low[axis] < 1e7);
+        let why = "two corners, the lower left one first, like [[0, 0], [800, 400]]";
+        require("cell.wander.area", area, why)?;
+        let [least, most] = it.speed;
+        let why = "the least and the most metres a second, above 0 and at most 1000";
+        let speed = least > 0.0 && least <= most && most <= 1000.0;
+        require("cell.wander.speed", speed, why)?;
+        let fixed = self.moves.iter().all(|it| {
+            let wander = self.wander.as_ref();
+            wander.is_none_or(|all| !all.stations.is_empty() && !all.stations.contains(&it.station))
+        });
+        let why = "the station wanders: name others in `wander.stations`";
+        require("cell.moves.station", fixed, why)
     }
 
     fn validate_rates(&self) -> Result<(), KeyError> {
@@ -212,28 +264,17 @@ impl CellConfig {
 
     /// A station's way: times in s and places, between which it goes straight.
     pub fn way(&self, station: usize) -> Vec<[f64; 3]> {
-        let moves = self.moves.iter().filter(|it| it.station == station);
-        let times = moves.flat_map(|it| [it.from.0, it.until.0]);
-        let knots = [Duration::ZERO].into_iter().chain(times);
-        let knot = |at: Duration| {
-            let [x, y] = self.place(station, at);
-            [at.as_secs_f64(), x, y]
-        };
-        knots.map(knot).collect()
-    }
-
-    /// Where a station is at a moment since the link's beginning.
-    pub(super) fn place(&self, station: usize, now: Duration) -> [f64; 2] {
-        let mut place = self.places.get(station).copied().unwrap_or_default();
-        for it in self.moves.iter().filter(|it| it.station == station) {
-            if now >= it.until.0 {
-                place = it.to;
-            } else if now > it.from.0 {
-                let whole = (it.until.0 - it.from.0).as_secs_f64();
-                let share = (now - it.from.0).as_secs_f64() / whole;
-                return [0, 1].map(|axis| place[axis] + (it.to[axis] - place[axis]) * share);
-            }
+        let [mut x, mut y] = self.places.get(station).copied().unwrap_or_default();
+        let wander = self.wander.as_ref();
+        if let Some(knots) = wander.and_then(|it| it.way(station, [x, y])) {
+            return knots;
         }
-        place
+        let mut knots = alloc::vec![[0.0, x, y]];
+        for it in self.moves.iter().filter(|it| it.station == station) {
+            knots.push([it.from.0.as_secs_f64(), x, y]);
+            [x, y] = it.to;
+            knots.push([it.until.0.as_secs_f64(), x, y]);
+        }
+        knots
     }
 }

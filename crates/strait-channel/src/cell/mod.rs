@@ -15,6 +15,7 @@ mod rates;
 mod station;
 #[cfg(test)]
 mod tests;
+mod ways;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -25,9 +26,10 @@ use strait_core::node::{Notice, PortState, Room, TxMeta};
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant, nanos};
 
-pub use self::config::{Adapt, CellConfig, Move, Rate};
+pub use self::config::{Adapt, CellConfig, Move, Rate, Wander};
 use self::rates::Rates;
 use self::station::{Frame, Station};
+use self::ways::Ways;
 use crate::config::{LinkConfig, LinkKind};
 use crate::stats::ChannelStats;
 use crate::{Deliver, Heard, LossCause, Medium, MediumEvent, PathId, Side, StationId};
@@ -108,6 +110,7 @@ struct Times {
 pub struct Cell {
     config: CellConfig,
     times: Times,
+    ways: Ways,
     /// Of frames for one station, the highest if there are several.
     rate: LineRate,
     basic: LineRate,
@@ -149,6 +152,7 @@ impl Cell {
                 eifs: sifs + difs + cell.preamble.0 + basic.time_for(ACK_OCTETS),
                 patience: sifs + slot + cell.preamble.0,
             },
+            ways: Ways::of(cell),
             rates: Rates::of(cell, rate),
             seed: 0,
             rate,
@@ -222,7 +226,7 @@ impl Cell {
 
     fn distance(&self, at: Instant, ends: [usize; 2]) -> f64 {
         let since = at.since(Instant::ZERO);
-        let [a, b] = ends.map(|end| self.config.place(end, since));
+        let [a, b] = ends.map(|end| self.ways.place(end, since));
         libm::hypot(a[0] - b[0], a[1] - b[1])
     }
 

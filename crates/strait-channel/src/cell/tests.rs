@@ -464,6 +464,30 @@ fn a_far_station_that_sends_as_often_takes_most_of_the_air() {
 }
 
 #[test]
+fn wandering_without_sense_is_refused() {
+    let good = Wander {
+        stations: vec![1],
+        area: [[0.0, 0.0], [100.0, 50.0]],
+        speed: [1.0, 2.0],
+        pause: None,
+        together: false,
+        seed: 0,
+    };
+    let error = |change_it: fn(&mut Wander)| {
+        let mut wander = good.clone();
+        change_it(&mut wander);
+        let config = change(config(&[0.0, 1.0]), |it| it.wander = Some(wander));
+        config.validate().map_err(|error| error.to_string())
+    };
+    assert_eq!(error(|_| {}), Ok(()));
+    assert!(error(|it| it.stations = vec![2]).is_err_and(|it| it.contains("wander.stations")));
+    assert!(error(|it| it.area[1] = [100.0, 0.0]).is_err_and(|it| it.contains("wander.area")));
+    assert!(error(|it| it.speed = [2.0, 1.0]).is_err_and(|it| it.contains("wander.speed")));
+    assert!(error(|it| it.speed = [0.0, 1.0]).is_err_and(|it| it.contains("wander.speed")));
+    assert!(error(|it| it.speed[1] = f64::NAN).is_err_and(|it| it.contains("wander.speed")));
+}
+
+#[test]
 fn rates_without_sense_are_refused() {
     let error = |change_it: fn(&mut CellConfig)| {
         let config = change(several(config(&[0.0, 1.0]), Adapt::Arf), change_it);

@@ -71,6 +71,8 @@ impl Routers {
 
 /// The part in which a relay walks away.
 const WALK: &str = "walk";
+/// The part in which ten stations wander.
+const WANDER: &str = "wander";
 /// The part in which one of a sender's receivers is far: who sends, who is near, and who isn't.
 const AIR: &str = "air";
 const SENDER: &str = "h";
@@ -162,7 +164,7 @@ fn silent(place: &Place, runs: &[Run]) -> Result<Vec<f64>, ConfigError> {
 }
 
 impl SetUp for ManetStudy {
-    const PARTS: &'static [&'static str] = &["cells", "walks", "air"];
+    const PARTS: &'static [&'static str] = &["cells", "walks", "wanders", "air"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
@@ -188,10 +190,12 @@ impl SetUp for ManetStudy {
             let own = rows.iter().filter(|row| row.word("hops") == Some(part));
             own.cloned().collect()
         };
-        let (walks, air) = (of(WALK), of(AIR));
-        rows.retain(|row| ![Some(WALK), Some(AIR)].contains(&row.word("hops")));
+        let (walks, wanders, air) = (of(WALK), of(WANDER), of(AIR));
+        let apart = [WALK, WANDER, AIR].map(Some);
+        rows.retain(|row| !apart.contains(&row.word("hops")));
         let mut measured = Measured::of("cells", against_plain(&rows), [1]);
         measured.parts.insert("walks", walks);
+        measured.parts.insert("wanders", wanders);
         measured.parts.insert("air", air);
         measured.fold(hashes);
         Ok(measured)

@@ -193,6 +193,7 @@ files! {
     "manet/routed.toml"
     "manet/two-hop.toml"
     "manet/walk.toml"
+    "manet/wander.toml"
     "nodes/serial-9600-a.toml"
     "nodes/serial-9600-b.toml"
     "nodes/adapter-frames-a.toml"

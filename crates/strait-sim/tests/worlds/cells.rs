@@ -45,6 +45,15 @@ fn a_far_receiver_has_its_share_of_the_time_and_no_more() {
 }
 
 #[test]
+fn a_call_goes_on_among_ten_that_wander() {
+    let loaded = load("manet/wander.toml", 330);
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    assert_eq!(run.unexplained, 0);
+    let (loss, changes) = (run.metrics["voice.loss"], run.metrics["n4.olsr_changes"]);
+    assert!(loss < 0.01 && changes > 10.0, "{loss} {changes}");
+}
+
+#[test]
 fn a_call_goes_on_by_another_relay_when_one_walks_away() {
     let loaded = load("manet/walk.toml", 70);
     for (variant, silent_s) in [(Scenario::BASE, 1.5), ("by-hellos", 6.5)] {
