@@ -18,12 +18,12 @@ use tracing_subscriber::layer::Context;
 /// Who reads the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Form {
-    /// People.
+    /// For people.
     Text,
-    /// Programs: an object a line, with `time` in seconds since 1970, `level`, `message` and
+    /// For programs: one object a line, with `time` in seconds since 1970, `level`, `message` and
     /// `fields`.
     Json,
-    /// The journal of systemd, with a field for each value.
+    /// The journal of systemd, with one field for each value.
     Journald,
     /// The host's syslog, by `/dev/log`.
     Syslog,

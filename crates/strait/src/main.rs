@@ -21,16 +21,16 @@ use crate::command::Command;
     bin_name = "strait",
     version,
     max_term_width = 100,
-    after_help = "Examples:\n  strait demo                          what it does, on one narrow line\n  \
+    after_help = "Examples:\n  strait demo                          the main use case, on one narrow line\n  \
                   strait sim scenarios/demo.toml       the same from its file\n  \
                   strait run node.toml                 a gateway on this host\n\n\
-                  Exit status: 0 it ran; 1 a check failed and --strict was given; 2 wrong usage or\n\
-                  configuration; 3 it could not run."
+                  Exit status: 0 success; 1 a check failed under --strict; 2 wrong usage or a wrong\n\
+                  file; 3 the command could not run."
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// More on stderr: -v what happens, -vv each packet.
+    /// Log more on stderr: -v events, -vv each packet.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
 }

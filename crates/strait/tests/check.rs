@@ -61,7 +61,7 @@ fn certificates_and_keys_are_looked_at_beside_the_file_that_names_them() {
     };
     let missing = told();
     assert!(
-        missing.contains("needs more: [tls.own] certificate: "),
+        missing.contains("also needs: [tls.own] certificate: "),
         "{missing}"
     );
     assert!(missing.contains("own.pem can't be read"), "{missing}");
@@ -71,7 +71,7 @@ fn certificates_and_keys_are_looked_at_beside_the_file_that_names_them() {
     fs::copy(vectors.join("server.key"), &key).unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let unwise = told();
-    assert!(!unwise.contains("needs more"), "{unwise}");
+    assert!(!unwise.contains("also needs"), "{unwise}");
     assert!(
         unwise.contains("warning: [tls.own] key: others may read"),
         "{unwise}"
@@ -124,7 +124,7 @@ fn one_bad_file_does_not_end_the_list_and_what_run_needs_is_said() {
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), 3, "{told}");
     assert!(lines[0].ends_with("sim.toml: valid node file"));
-    let needs = "  `strait run` needs more: [[port]] line device: needed on a host";
+    let needs = "  `strait run` also needs: [[port]] line device: needed on a host";
     assert!(lines[1].starts_with(needs), "{told}");
     assert!(lines[2].ends_with("run.toml: valid node file"));
 
@@ -162,7 +162,7 @@ fn what_stops_a_start_is_said_before() {
     let told = text(&output.stdout) + &text(&output.stderr);
     let needs: Vec<&str> = told
         .lines()
-        .filter(|line| line.contains("needs more"))
+        .filter(|line| line.contains("also needs"))
         .collect();
     assert_eq!(needs.len(), 3, "{told}");
     for (need, place) in needs

@@ -178,7 +178,7 @@ fn what_cannot_be_is_told_before_the_runs() {
         (&["--csv", nowhere], "cannot write"),
         (
             &["--set", "duration+link.*.loss=0"],
-            "key `link.*.loss` is there twice",
+            "key `link.*.loss` is given twice",
         ),
     ] {
         let output = sweep(&[&FEW[..], &store[..], args].concat());

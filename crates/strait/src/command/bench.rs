@@ -27,14 +27,14 @@ use crate::output::{print, progress};
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait bench\n  strait bench sim-hops --json\n\n\
-                        Absolute rates depend on what else the machine does; each comes with its\n\
-                        ratio to something simple measured in the same run."
+                        Absolute rates depend on the machine's load. Each comes with its ratio to a\n\
+                        simple reference that is measured in the same run."
 )]
 pub(crate) struct Args {
-    /// What to measure; everything if absent.
+    /// Benchmarks to run [default: all].
     #[arg(value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     names: Vec<String>,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
     /// Octets of the file that the simulated transfers carry.
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "rohc-pps" => figures.extend(rohc_pps()?),
             "live-tun" => figures.extend(live_tun()?),
             "pcap" => figures.extend(pcap()?),
-            other => bail!("nothing is called `{other}`"),
+            other => bail!("there is no benchmark `{other}`"),
         }
         bar.inc(1);
     }

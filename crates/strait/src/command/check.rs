@@ -19,10 +19,10 @@ use crate::exit::BAD_INPUT;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  strait check scenarios/demo.toml scenarios/nodes/*.toml")]
 pub(crate) struct Args {
-    /// The files.
+    /// Files to check.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// One JSON array on stdout, with an object for each file.
+    /// Print one JSON array on stdout, with an object for each file.
     #[arg(long)]
     json: bool,
 }
@@ -94,7 +94,7 @@ fn tell(verdict: &Verdict) {
     let kind = verdict.kind.unwrap_or_default();
     crate::output::print(&format!("{}: valid {kind}\n", verdict.file));
     for need in &verdict.run_needs {
-        crate::output::print(&format!("  `strait run` needs more: {need}\n"));
+        crate::output::print(&format!("  `strait run` also needs: {need}\n"));
     }
     for warning in &verdict.warnings {
         crate::output::print(&format!("  warning: {warning}\n"));

@@ -21,32 +21,33 @@ use crate::exit::BadInput;
                   strait demo --json | jq .checks"
 )]
 pub(crate) struct Args {
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Every metric with its interval, each class's drops, where the time went, and each check.
+    /// Print every metric with its interval, the drops of each class, the parts of the delay and
+    /// each check.
     #[arg(long)]
     full: bool,
-    /// Play the first run in the terminal, plain and strait side by side: space pauses, + and -
-    /// change the speed, q ends it. All runs are computed before.
+    /// Play the first run in the terminal, plain link and strait side by side. Space pauses, + and
+    /// - change the speed, q quits. All runs are computed first.
     #[arg(long, conflicts_with_all = ["json", "full"])]
     watch: bool,
-    /// With --watch: seconds of the run in one of ours.
+    /// With --watch: speed, in seconds of the run per second.
     #[arg(long, value_name = "TIMES", default_value_t = 20.0, requires = "watch", value_parser = speed)]
     speed: f64,
-    /// Exit status 1 if a check failed.
+    /// Exit with status 1 if a check failed.
     #[arg(long)]
     strict: bool,
-    /// Where the HTML report goes.
+    /// File for the HTML report.
     #[arg(long, value_name = "FILE", default_value = "strait-report.html")]
     report: PathBuf,
-    /// Write what every port sent, as pcapng, into this folder.
+    /// Write the frames that each port sent into this folder, as pcapng.
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
     /// Seed of the first run.
     #[arg(long)]
     seed: Option<u64>,
-    /// Runs with consecutive seeds; with fewer it is done sooner.
+    /// Number of runs, with consecutive seeds. Fewer take less time.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=Scenario::RUNS_MAX))]
     runs: Option<u64>,
 }

@@ -18,12 +18,12 @@ const FILE: &str = "strait.lua";
 /// Where the dictionary of compressed payloads goes.
 const PLACE: &str = "local DICTIONARY = \"\"";
 
-/// Show our link frames in Wireshark and tshark: print the dissector, or install it.
+/// Print or install the Wireshark and tshark dissector for strait's link frames.
 ///
-/// It reads what `--pcap` writes (LINKTYPE_USER0), UDP links by "Decode As", and octets of serial
-/// lines as they are (LINKTYPE_USER1): segments, their checks, packets made whole, and inside them
-/// hellos, IP, compressed headers and payloads. The same of reliable hops (LINKTYPE_USER3): what is
-/// acknowledged, sent again, and told by earlier headers.
+/// It reads the captures of `--pcap` (LINKTYPE_USER0), UDP links by "Decode As", and raw octets of
+/// serial lines (LINKTYPE_USER1). It shows segments, their checks, reassembled packets, and inside
+/// them hellos, IP, compressed headers and payloads. For reliable hops (LINKTYPE_USER3) it shows
+/// acknowledgements, retransmissions and the headers rebuilt from earlier ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  strait dissector install\n  \
                   strait dissector install --dictionary reports.dict\n  \
@@ -32,17 +32,18 @@ const PLACE: &str = "local DICTIONARY = \"\"";
 pub(crate) struct Args {
     #[command(subcommand)]
     install: Option<Command>,
-    /// The ports' `dictionary_file`, if they have one: else payloads compressed behind it can't be
-    /// read.
+    /// The `dictionary_file` of the ports, if they have one. It is needed to read payloads
+    /// compressed with it.
     #[arg(long, value_name = "FILE", global = true)]
     dictionary: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Put it where Wireshark looks for plugins of this user.
+    /// Install the dissector in this user's Wireshark plugin folder.
     Install {
-        /// Another folder, such as /usr/lib/x86_64-linux-gnu/wireshark/plugins for all users.
+        /// Install it in this folder, such as /usr/lib/x86_64-linux-gnu/wireshark/plugins for all
+        /// users.
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
     },
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let folder = match to {
         Some(folder) => folder.clone(),
-        None => plugins().context("HOME isn't set: say where by --to DIR")?,
+        None => plugins().context("HOME isn't set: choose a folder with --to DIR")?,
     };
     let path = put(&folder, &script)?;
     crate::output::print(&format!(

@@ -11,7 +11,7 @@ use strait_status::Names;
 use super::status::{PATIENCE, only_socket};
 use crate::exit::BadInput;
 
-/// Ask a running gateway which names its DNS proxy knows, and which it asks for.
+/// Show the names that a running gateway's DNS proxy knows or asks for.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait dns\n  strait dns /run/strait/a.sock\n  \
@@ -19,9 +19,9 @@ use crate::exit::BadInput;
                   strait dns --json | jq '.names[] | select(.state == \"asked\")'"
 )]
 pub(crate) struct Args {
-    /// Its status socket; not needed where one gateway runs. Or a file with what `--json` said.
+    /// Status socket, or a file written by `--json` [default: the only gateway that runs here].
     socket: Option<PathBuf>,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
 }

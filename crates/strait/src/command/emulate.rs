@@ -31,27 +31,27 @@ use crate::exit::BadInput;
                   strait emulate --net scenarios/nets/hf-three.toml"
 )]
 pub(crate) struct Args {
-    /// The link file; with `--net`, the net file.
+    /// The link file, or with --net the net file.
     link: PathBuf,
-    /// The file is one of modems, `[[end]]`, and of the link files by which they hear each other.
+    /// Read a net file: modems (`[[end]]`) and the link files between them.
     #[arg(long, conflicts_with_all = ["a", "b", "name"])]
     net: bool,
-    /// What end a is attached to; `ends.a` of the link file if absent.
+    /// Attachment of end a [default: `ends.a` of the link file].
     #[arg(long, value_name = "END")]
     a: Option<String>,
-    /// What end b is attached to.
+    /// Attachment of end b [default: `ends.b` of the link file].
     #[arg(long, value_name = "END")]
     b: Option<String>,
     /// Seed of losses, errors and jitter.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The link's name, which with the seed selects its randomness; the file's if absent.
+    /// Name of the link. Name and seed together determine its randomness [default: the file's].
     #[arg(long)]
     name: Option<String>,
-    /// One JSON object on stdout at the end.
+    /// Print one JSON object on stdout at the end.
     #[arg(long)]
     json: bool,
-    /// Write the same object to a file at the end.
+    /// Write the same object to this file at the end.
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
 }

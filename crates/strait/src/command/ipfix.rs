@@ -22,13 +22,13 @@ use crate::exit::BadInput;
                   strait ipfix /run/strait/a.sock --to collector.example --interval 60\n  \
                   nfcapd -w /var/cache/nfdump -p 4739        a collector")]
 pub(crate) struct Args {
-    /// Status sockets of gateways; all that run here if there is none. They have the observation
-    /// domains 1, 2 and so on.
+    /// Status sockets [default: all gateways that run here]. Their observation domains are 1, 2 and
+    /// so on.
     sockets: Vec<PathBuf>,
-    /// The collector; its port is 4739 if none is said.
+    /// Collector [default port: 4739].
     #[arg(long, value_name = "HOST[:PORT]")]
     to: String,
-    /// Seconds that a record tells of.
+    /// Seconds that each record covers.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = status::period)]
     interval: Duration,
 }

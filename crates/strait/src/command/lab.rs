@@ -38,38 +38,38 @@ use crate::exit::{self, BadInput};
 pub(crate) struct Args {
     /// The scenario file.
     scenario: PathBuf,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Exit status 1 if a check failed.
+    /// Exit with status 1 if a check failed.
     #[arg(long)]
     strict: bool,
-    /// Keep all files of the run in this folder: node files, logs, what the programs printed.
+    /// Keep all files of the run in this folder: node files, logs, output of programs.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Which variant of the scenario.
+    /// Variant of the scenario.
     #[arg(long, value_name = "NAME", default_value = Scenario::BASE)]
     variant: String,
     /// Write a self-contained HTML report, with the resolved configuration.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// End with a picture: delays, and the use of the line.
+    /// Finish with a picture of delays and the use of the line.
     #[arg(long, conflicts_with = "json")]
     picture: bool,
-    /// Only this traffic of the scenario.
+    /// Run only this traffic of the scenario.
     #[arg(long, value_name = "TRAFFIC", value_delimiter = ',')]
     only: Vec<String>,
-    /// End as soon as all traffic has, where its programs come to an end by themselves.
+    /// Stop as soon as all traffic has ended, if its programs end by themselves.
     #[arg(long)]
     brief: bool,
     /// Run the scenario in virtual time as well, and compare.
     #[arg(long)]
     with_sim: bool,
-    /// With --with-sim: simulated runs with consecutive seeds, of which the live one is to be one;
-    /// the scenario's if absent.
+    /// With --with-sim: number of simulated runs to compare with, with consecutive seeds [default:
+    /// the scenario's].
     #[arg(long, requires = "with_sim", value_parser = clap::value_parser!(u64).range(1..=Scenario::RUNS_MAX))]
     runs: Option<u64>,
-    /// The host in which the command runs; the first if absent.
+    /// Host in which the command runs [default: the first].
     #[arg(long, value_name = "NAME", requires = "command")]
     host: Option<String>,
     /// A command to run inside a host, instead of the traffic.

@@ -28,54 +28,54 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// All messages: by way, and there the most urgent first.
+    /// List all messages by next hop, the most urgent first.
     Queue {
-        /// Its status socket; not needed where one gateway runs. Or a file with what `--json` said.
+        /// Status socket, or a file written by `--json` [default: the only gateway that runs here].
         socket: Option<PathBuf>,
-        /// One JSON object on stdout.
+        /// Print one JSON object on stdout.
         #[arg(long)]
         json: bool,
     },
-    /// One message: where it came from, where it is to go, and what was said of it last.
+    /// Show one message: its origin, its destinations and the last reply about it.
     Trace {
-        /// Its number.
+        /// Number of the message.
         id: u64,
-        /// Its status socket.
+        /// Status socket [default: the only gateway that runs here].
         socket: Option<PathBuf>,
-        /// A JSON array of its ways on stdout.
+        /// Print a JSON array of its next hops on stdout.
         #[arg(long)]
         json: bool,
     },
     /// Keep a message until it is released.
     Hold {
-        /// Its number.
+        /// Number of the message.
         id: u64,
-        /// Its status socket.
+        /// Status socket [default: the only gateway that runs here].
         socket: Option<PathBuf>,
     },
-    /// Have only this precedence and higher ones go to other switches, until it is `off`.
+    /// Send only this precedence and higher ones to other switches, until `off`.
     Minimize {
         /// `override`, `flash`, `immediate`, `priority`, `routine`, or `off`.
         precedence: Least,
-        /// Its status socket.
+        /// Status socket [default: the only gateway that runs here].
         socket: Option<PathBuf>,
     },
-    /// Have a message, or all that a next hop would have, go by another next hop of its route.
+    /// Move a message, or all messages of a next hop, to another next hop of the route.
     Reroute {
-        /// A message's number, or a next hop's address.
+        /// Number of a message, or address of a next hop.
         what: Rerouted,
-        /// The next hop's address, or `back`.
+        /// Address of the other next hop, or `back`.
         to: Way,
-        /// Its status socket.
+        /// Status socket [default: the only gateway that runs here].
         socket: Option<PathBuf>,
     },
-    /// Make of a password, read from stdin, what `[[mail.user]]` has of it.
+    /// Read a password from stdin and print its hash for `[[mail.user]]`.
     Password,
-    /// Let a message go that was held.
+    /// Release a held message.
     Release {
-        /// Its number.
+        /// Number of the message.
         id: u64,
-        /// Its status socket.
+        /// Status socket [default: the only gateway that runs here].
         socket: Option<PathBuf>,
     },
 }
@@ -184,7 +184,7 @@ fn trace(id: u64, socket: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let rows = queue.messages.iter().filter(|row| row.id == id);
     let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
-        let why = format!("there is no message {id} here: it has gone, or never came");
+        let why = format!("there is no message {id} here: it is gone, or never arrived");
         return Err(BadInput(why).into());
     }
     if json {
@@ -225,7 +225,7 @@ fn password() -> anyhow::Result<()> {
         return Err(BadInput("there is no password on stdin: type it, and Enter".into()).into());
     }
     let hash = strait_live::password::hash(password.as_bytes());
-    let hash = hash.context("this host has no random numbers")?;
+    let hash = hash.context("this host provides no random numbers")?;
     crate::output::print(&(hash + "\n"));
     Ok(())
 }

@@ -36,29 +36,30 @@ use crate::events::Form;
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The main job with no set-up: voice, web, a file and pings over one narrow line.
+    /// Show the main use case, with no set-up: a call, a web page, a file and pings on one narrow
+    /// line.
     Demo(demo::Args),
     /// Run a scenario in virtual time.
     Sim(sim::Args),
-    /// Run a scenario in virtual time at many points.
+    /// Run a scenario in virtual time for many values of its keys.
     Sweep(sweep::Args),
     /// Run a scenario live, in network namespaces on this host.
     Lab(lab::Args),
     /// Run a gateway on this host.
     Run(run::Args),
-    /// Ask a running gateway how it is.
+    /// Show the state of a running gateway.
     Status(status::Args),
-    /// Watch gateways on a terminal: links, classes, flows, calls, the worst first.
+    /// Watch gateways on a terminal: links, classes, flows and calls, the worst first.
     Top(top::Args),
-    /// Show running gateways in a browser, or what was recorded of them as one file.
+    /// Show running gateways in a browser, or save a recording of them as one HTML file.
     Web(web::Args),
-    /// Tell a collector of the flows of running gateways, by IPFIX.
+    /// Export the flows of running gateways to an IPFIX collector.
     Ipfix(ipfix::Args),
-    /// Say why it is slow, or that it isn't: of a running gateway, or in a scenario.
+    /// Name the cause of a delay, at a running gateway or in a scenario.
     Why(why::Args),
-    /// Ask a running gateway which names its DNS proxy knows, and which it asks for.
+    /// Show the names that a running gateway's DNS proxy knows or asks for.
     Dns(dns::Args),
-    /// Ask a running gateway which mail it has, why that waits, and hold or release some.
+    /// Show, hold, reroute and release the mail of a running gateway.
     Mail(mail::Args),
     /// Emulate a link between two ports of this host.
     Emulate(emulate::Args),
@@ -66,15 +67,15 @@ pub(crate) enum Command {
     Replay(replay::Args),
     /// Check a node, link, policy, scenario or study file.
     Check(check::Args),
-    /// Check, explain, draw and export a policy: who goes first on a link.
+    /// Check, explain, draw and export a policy: the order of packets on a link.
     Policy(policy::Args),
-    /// What a TCP proxy needs of its host.
+    /// Prepare this host for the TCP proxy, or check that it is ready.
     Proxy(proxy::Args),
-    /// Run a study: references, simulation and this host side by side.
+    /// Run a study: published figures, simulation and this host side by side.
     Study(study::Args),
-    /// Measure: a call, transfers over TCP, the rate that is left, MGEN flows, anyone's captures.
+    /// Measure calls, TCP transfers, the available rate, MGEN flows and captures.
     Measure(measure::Args),
-    /// Measure how fast the engine is on this machine.
+    /// Measure the speed of the engine on this machine.
     Bench(bench::Args),
     Dissector(dissector::Args),
     /// Print shell completions.

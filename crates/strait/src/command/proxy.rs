@@ -22,23 +22,22 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print a shell script that brings clients to the proxy, by a table of `nft` of its own and a
-    /// routing rule. While the gateway doesn't run, connections pass as without it, or have no way
-    /// if the file says `closed`.
+    /// Print a shell script that redirects connections to the proxy, by an `nft` table of its own
+    /// and a routing rule. While the gateway isn't running, connections bypass it, or fail if the
+    /// file says `closed`.
     Rules {
         /// The node file.
         file: PathBuf,
-        /// Print the script that takes the rules away.
+        /// Print the script that removes the rules.
         #[arg(long)]
         undo: bool,
     },
-    /// Tell what this host lacks for the proxy, each with its remedy: rights, rules, routes,
-    /// settings of the kernel, and a partner that is heard. The exit status is 1 if something is
-    /// missing.
+    /// Check this host for the proxy's needs: permissions, rules, routes, kernel settings and a
+    /// reachable partner. Each gap is reported with its remedy, and the exit status is then 1.
     Check {
         /// The node file.
         file: PathBuf,
-        /// One JSON array on stdout, with an object for each thing that is missing.
+        /// Print one JSON array on stdout, with an object for each gap.
         #[arg(long)]
         json: bool,
     },

@@ -24,13 +24,13 @@ use crate::exit::{self, BadInput};
 pub(crate) struct Args {
     /// The journal.
     journal: PathBuf,
-    /// List what went in and out, a line a record, and repeat nothing. Masked journals, too.
+    /// List inputs and outputs, one line a record, without a replay. Also reads masked journals.
     #[arg(long, conflicts_with = "strict")]
     list: bool,
-    /// One JSON object on stdout; with --list, one a line.
+    /// Print one JSON object on stdout; with --list, one a line.
     #[arg(long)]
     json: bool,
-    /// Exit status 1 if anything was different.
+    /// Exit with status 1 if anything differs.
     #[arg(long)]
     strict: bool,
 }
@@ -165,7 +165,7 @@ fn end(end: Option<JournalEnd>) -> (&'static str, String) {
         ),
         Some(JournalEnd::Foreign { offset }) => (
             "foreign",
-            format!("at octet {offset}, with a record whose content makes no sense"),
+            format!("at octet {offset}, with a malformed record"),
         ),
     }
 }

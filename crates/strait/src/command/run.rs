@@ -23,33 +23,33 @@ use crate::exit::BadInput;
 pub(crate) struct Args {
     /// The node file.
     node: PathBuf,
-    /// Another device for a serial port, or interface for one of kind ip.
+    /// Use this device for a serial port, or this interface for an ip port.
     #[arg(long, value_name = "PORT=PATH", value_parser = pair)]
     device: Vec<(String, String)>,
-    /// Another local address for a port of kind udp (ADDR:PORT) or ip (ADDR).
+    /// Use this local address for a udp port (ADDR:PORT) or an ip port (ADDR).
     #[arg(long, value_name = "PORT=ADDR", value_parser = pair)]
     local: Vec<(String, String)>,
-    /// Another address for a neighbour on such a port.
+    /// Use this address for a neighbour on a udp or ip port.
     #[arg(long, value_name = "PORT.NEIGHBOUR=ADDR", value_parser = pair)]
     peer: Vec<(String, String)>,
-    /// Another name for the first host side's interface.
+    /// Use this name for the interface of the first host side.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
-    /// Another path for the status socket.
+    /// Use this path for the status socket.
     #[arg(long, value_name = "PATH")]
     status: Option<String>,
-    /// Another file for the journal, or one where the node file has none.
+    /// Write a journal to this file, in place of the node file's if it has one.
     #[arg(long, value_name = "FILE")]
     journal: Option<String>,
-    /// Write a line of JSON for each packet that ended here: when it came and when it had left.
+    /// Write one line of JSON for each packet that ended here, with its times of arrival and
+    /// departure.
     #[arg(long, value_name = "FILE")]
     packets: Option<PathBuf>,
-    /// Write the log for programs; without it, for people, and in a service of systemd for its
-    /// journal.
+    /// Format of the log [default: text; journald in a systemd service].
     #[arg(long, value_name = "FORM")]
     pub(super) log: Option<Form>,
-    /// Don't go before ordinary programs (real-time scheduling, which a gateway with a serial line
-    /// asks for).
+    /// Run at ordinary priority. By default a gateway with a serial line or a radio asks for
+    /// real-time scheduling.
     #[arg(long)]
     ordinary: bool,
 }

@@ -17,34 +17,35 @@ use super::simulated::{self, Outputs};
 pub(crate) struct Args {
     /// The scenario file.
     scenario: PathBuf,
-    /// Seed of the first run; the scenario's if absent.
+    /// Seed of the first run [default: the scenario's].
     #[arg(long)]
     seed: Option<u64>,
-    /// Runs with consecutive seeds; the scenario's if absent.
+    /// Number of runs, with consecutive seeds [default: the scenario's].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=Scenario::RUNS_MAX))]
     runs: Option<u64>,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Exit status 1 if a check failed.
+    /// Exit with status 1 if a check failed.
     #[arg(long)]
     strict: bool,
-    /// Write what every port sent in the first run of each variant, as pcapng, into this folder.
+    /// Write the frames that each port sent into this folder, as pcapng: the first run of each
+    /// variant.
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
-    /// Write the logs that MGEN would have written of the first run of each variant, for traffic of
-    /// kind `mgen`, into this folder: a file for each end.
+    /// Write logs in MGEN's format for traffic of kind `mgen` into this folder, one file for each
+    /// end: the first run of each variant.
     #[arg(long, value_name = "DIR")]
     mgen_log: Option<PathBuf>,
-    /// Write what every node says of itself at the end of the first run of each variant, as
-    /// `strait status --json` has it, into this folder.
+    /// Write the final status of each node into this folder, in the format of `strait status
+    /// --json`: the first run of each variant.
     #[arg(long, value_name = "DIR")]
     status: Option<PathBuf>,
     /// Write a self-contained HTML report, with the resolved configuration.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// End with a picture of the first run of each variant, of three at most: delays, and the use
-    /// of the line.
+    /// Finish with a picture of delays and the use of the line: the first run of up to three
+    /// variants.
     #[arg(long, conflicts_with = "json")]
     picture: bool,
 }

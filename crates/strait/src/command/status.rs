@@ -22,15 +22,15 @@ use crate::exit::BadInput;
                   strait status --json | jq '.classes[] | {name, delay_p99_s}'"
 )]
 pub(crate) struct Args {
-    /// Its status socket; not needed where one gateway runs. Or a file with what `--json` said.
+    /// Status socket, or a file written by `--json` [default: the only gateway that runs here].
     socket: Option<PathBuf>,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Only what gateways at far ends said of themselves (`[far]` of the node file).
+    /// Show only the reports of gateways at far ends (`[far]` in the node file).
     #[arg(long, conflicts_with = "json")]
     far: bool,
-    /// Go on, with so many seconds between; with --json a line each time.
+    /// Repeat at this interval, in seconds; with --json, print one line each time.
     #[arg(long, value_name = "SECONDS", value_parser = status::period)]
     watch: Option<Duration>,
 }
@@ -124,7 +124,9 @@ pub(super) fn only_socket(command: &str) -> Result<PathBuf, BadInput> {
                 .iter()
                 .map(|path| format!("\n  strait {command} {}", path.display()));
             let list: String = list.collect();
-            Err(BadInput(format!("several gateways; say which:{list}")))
+            Err(BadInput(format!(
+                "several gateways run here; choose one:{list}"
+            )))
         }
     }
 }

@@ -30,36 +30,37 @@ use crate::exit::BadInput;
                   strait top scenarios/seeing/load.toml --at 15s --once"
 )]
 pub(crate) struct Args {
-    /// Status sockets of gateways; all that run here if there is none. Or files with what `strait
-    /// status --json` said, journals, or one scenario (`.toml`).
+    /// Status sockets, files written by `strait status --json`, journals, or one scenario (`.toml`)
+    /// [default: all gateways that run here].
     of: Vec<PathBuf>,
-    /// Seconds between two pictures.
+    /// Interval between updates, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = status::period)]
     interval: Duration,
-    /// The view to begin with: links, classes, flows, packets, calls, streams, hf, neighbours,
-    /// names, mail, routes, choices or all.
+    /// First view: links, classes, flows, packets, calls, streams, hf, neighbours, names, mail,
+    /// routes, choices or all.
     #[arg(long, value_name = "VIEW", default_value = "links")]
     view: String,
-    /// Show rows that have these words.
+    /// Show only rows with these words.
     #[arg(long, value_name = "WORDS", default_value = "")]
     filter: String,
-    /// Print one picture, as text, and end; of a recording or a scenario its end, or --at a moment.
+    /// Print one picture as text and exit. Of a recording or a scenario, this is its end or the
+    /// time --at.
     #[arg(long)]
     once: bool,
-    /// Letters of a line with --once.
+    /// With --once: line width, in characters.
     #[arg(long, value_name = "LETTERS", default_value_t = 80, requires = "once",
           value_parser = clap::value_parser!(u16).range(20..=500))]
     width: u16,
-    /// Of a recording or a scenario: its seconds in one of ours.
+    /// For a recording or a scenario: speed, in its seconds per second.
     #[arg(long, value_name = "TIMES", default_value_t = 1.0, value_parser = super::demo::speed)]
     speed: f64,
-    /// Of a recording or a scenario: the moment to begin with.
+    /// For a recording or a scenario: time to start at.
     #[arg(long, value_name = "TIME")]
     at: Option<Time>,
-    /// Of a scenario: which variant.
+    /// For a scenario: variant.
     #[arg(long, value_name = "NAME", default_value = Scenario::BASE)]
     variant: String,
-    /// Of a scenario: the seed; its own if absent.
+    /// For a scenario: seed [default: its own].
     #[arg(long)]
     seed: Option<u64>,
 }

@@ -16,21 +16,21 @@ use crate::exit::BadInput;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait web\n  strait web /run/strait/a.sock --listen [::1]:9000\n  \
-                  strait web --save today.html        at its end, all that it saw\n  \
+                  strait web --save today.html        at exit, all that it saw\n  \
                   strait status --watch 1 --json > a.jsonl; strait web a.jsonl --save a.html\n  \
                   strait web a.journal --save a.html"
 )]
 pub(crate) struct Args {
-    /// Status sockets of gateways; all that run here if there is none. Or, for --save, files with
-    /// what `strait status --json` said, and journals.
+    /// Status sockets [default: all gateways that run here]. With --save, also files written by
+    /// `strait status --json`, and journals.
     nodes: Vec<PathBuf>,
-    /// Where browsers come. Where others than this host can come, the address to open has a token.
+    /// Address to listen on. If other hosts can reach it, the URL to open contains a token.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// A host name by which browsers may come, beside addresses and `localhost`.
+    /// Accept this host name in URLs, besides addresses and `localhost`.
     #[arg(long, value_name = "HOST")]
     name: Vec<String>,
-    /// Write the page with all that was seen into one file: of sockets at the end, of files now.
+    /// Save the page and its data as one file: at exit for sockets, at once for files.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 }
@@ -63,7 +63,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         save: args.save,
     };
     let up = |address: &str| crate::output::print(&format!("{address}\n"));
-    let doing = || format!("serve at {} (--listen says where)", args.listen);
+    let doing = || format!("serve at {} (set by --listen)", args.listen);
     strait_web::serve(options, up).with_context(doing)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -30,29 +30,29 @@ use crate::exit::BadInput;
                   strait why /run/strait/a.sock --json | jq -r .[0].findings[0].cause\n  \
                   strait why scenarios/seeing/load.toml --variant flood\n  \
                   strait why scenarios/seeing/far-down.toml --at 20s\n  \
-                  strait why status.json                       what `strait status --json` said\n\n\
+                  strait why status.json                       output of `strait status --json`\n\n\
                   What each cause means, and what to do: docs/book/why.md"
 )]
 pub(crate) struct Args {
-    /// Status sockets, files with what `strait status --json` or --snapshots wrote, journals, or
-    /// one scenario (`.toml`); not needed where one gateway runs.
+    /// Status sockets, files written by `strait status --json` or --snapshots, journals, or one
+    /// scenario (`.toml`) [default: the only gateway that runs here].
     of: Vec<PathBuf>,
-    /// One JSON list on stdout: an object for each gateway.
+    /// Print one JSON list on stdout, with an object for each gateway.
     #[arg(long)]
     json: bool,
-    /// Of a scenario: when; its end if absent.
+    /// For a scenario: time [default: its end].
     #[arg(long, value_name = "TIME")]
     at: Option<Time>,
-    /// Of a scenario: which variant.
+    /// For a scenario: variant.
     #[arg(long, value_name = "NAME", default_value = Scenario::BASE)]
     variant: String,
-    /// Of a scenario: the seed; its own if absent.
+    /// For a scenario: seed [default: its own].
     #[arg(long)]
     seed: Option<u64>,
-    /// Exit status 1 if something is wrong.
+    /// Exit with status 1 if something is wrong.
     #[arg(long)]
     strict: bool,
-    /// Write the snapshots that it goes by into this folder, a file for each gateway.
+    /// Write the snapshots that were used into this folder, one file for each gateway.
     #[arg(long, value_name = "DIR")]
     snapshots: Option<PathBuf>,
 }

@@ -27,20 +27,20 @@ use crate::exit::BadInput;
 pub(super) struct Args {
     /// The script.
     script: PathBuf,
-    /// Where MGEN's text log goes; `-` for stdout. Without it, where the script says, if it does.
+    /// File for MGEN's text log, `-` for stdout [default: the script's, if it names one].
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// The address of this host to send from and listen at; any if absent.
+    /// Address of this host to send from and listen on [default: any].
     #[arg(long, value_name = "ADDR")]
     local: Option<IpAddr>,
-    /// How long at most, from the script's time 0 on. A script that listens doesn't end by itself
-    /// unless it ignores its ports again.
+    /// Longest run, from the script's time 0. A listening script ends by itself only if it ignores
+    /// its ports again.
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Time>,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// End every message with a checksum, as MGEN's `txcheck`.
+    /// End each message with a checksum, like MGEN's `txcheck`.
     #[arg(long)]
     checksum: bool,
     /// Code point of flows without TOS, a name or a number.
@@ -52,11 +52,10 @@ pub(super) struct Args {
     /// Name of the random streams: `traffic.NAME.0` gives the gaps of a scenario's traffic.
     #[arg(long, default_value = "mgen")]
     name: String,
-    /// When the script's time 0 is, in nanoseconds of the kernel's monotonic clock; at once if
-    /// absent.
+    /// The script's time 0, in nanoseconds of the kernel's monotonic clock [default: at once].
     #[arg(long, value_name = "NS")]
     start_ns: Option<u64>,
-    /// When to end, by the same clock.
+    /// End time, by the same clock.
     #[arg(long, value_name = "NS")]
     until_ns: Option<u64>,
 }
@@ -85,7 +84,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .iter()
         .any(|event| matches!(event.what, What::Listen(..)));
     if listens && until.is_none() && !args.json {
-        eprintln!("strait: listening; Ctrl-C ends it");
+        eprintln!("strait: listening; press Ctrl-C to stop");
     }
     let flows = Flows {
         log: open_log(args, &script)?,

@@ -28,20 +28,20 @@ enum What {
     Pair(pair::Args),
     /// Send and receive the flows of an MGEN 5 script, with `mgen` or `strait` at the other end.
     ///
-    /// Each flow has a socket of its own, so that its TOS and LABEL are its own too. Messages that
-    /// are late, because this host was busy, leave at once: the rate is right in the long run, and
-    /// the table says how late. Delays come from the times that messages carry: both hosts
-    /// need the same clock.
+    /// Each flow has its own socket, TOS and LABEL. If this host is busy, late messages leave at
+    /// once: the mean rate stays right, and the table shows the lateness. Delays are computed from
+    /// the timestamps in messages, so both hosts need the same clock.
     #[command(
         after_help = "Examples:\n  strait measure flows scenarios/mgen/listen.mgn --log r.drc &\n  \
                       strait measure flows scenarios/mgen/table3.mgn --log s.drc\n  \
                       mgen input scenarios/mgen/table3.mgn txlog"
     )]
     Flows(flows::Args),
-    /// Anyone's traffic by class or flow: one capture for rates, sizes and calls; two of the same
-    /// traffic for delay, jitter, loss, order and remarked code points.
+    /// Measure the traffic in captures, by class or flow.
     ///
-    /// It needs no gateway. Everything is read once, in bounded memory.
+    /// One capture gives rates, sizes and calls. Two captures of the same traffic give delay,
+    /// jitter, loss, order and remarked code points. No gateway is needed. Captures are read once,
+    /// in bounded memory.
     #[command(after_help = pcap::EXAMPLES)]
     Pcap(pcap::Args),
 }

@@ -20,10 +20,10 @@ use strait_traffic::{FlowLog, Side};
 use super::peer::{resolved, wait_until};
 use crate::exit::BadInput;
 
-/// The rate that a path has left, by packet pairs and trains, with no gateway's help.
+/// Measure the available rate of a path by packet pairs and trains, without a gateway's help.
 ///
-/// Pairs of datagrams leave back to back for `strait measure pair --serve` at the other host. How
-/// far apart they arrive grows with their size; a robust regression over many sizes tells the rate,
+/// Pairs of datagrams leave back to back for `strait measure pair --serve` on the other host. Their
+/// spacing at arrival grows with their size. A robust regression over many sizes gives the rate
 /// with its 95 % interval, also beside calls and bursts. `pair` traffic in a scenario gives the
 /// same tables in virtual time.
 #[derive(Debug, clap::Args)]
@@ -35,21 +35,21 @@ use crate::exit::BadInput;
                   strait measure pair 10.2.0.2 --json | jq '.tables[0]'"
 )]
 pub(super) struct Args {
-    /// Where the receiver is, with its port if it isn't 5211.
+    /// Address of the receiver [default port: 5211].
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "serve")]
     host: Option<String>,
-    /// Be the receiver, until SIGINT or SIGTERM.
+    /// Act as the receiver, until SIGINT or SIGTERM.
     #[arg(long, conflicts_with = "host")]
     serve: bool,
-    /// With --serve, where to listen. It answers with no more octets than came, and anybody who
-    /// reaches it may ask.
+    /// With --serve: address to listen on. Anyone who can reach it is answered, with no more octets
+    /// than were received.
     #[arg(long, value_name = "ADDR", requires = "serve",
           default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT_DEFAULT)))]
     local: SocketAddr,
-    /// With --serve, end after so long.
+    /// With --serve: exit after this time.
     #[arg(long = "for", value_name = "TIME", requires = "serve")]
     length: Option<Time>,
-    /// Sizes of the packets, in octets with IP and UDP headers.
+    /// Packet sizes in octets, with IP and UDP headers.
     #[arg(
         long = "size",
         value_name = "OCTETS",
@@ -57,29 +57,29 @@ pub(super) struct Args {
         default_values_t = PairCampaign::SIZES.map(|octets| Octets(u64::from(octets)))
     )]
     sizes: Vec<Octets>,
-    /// Pairs of each size.
+    /// Number of pairs of each size.
     #[arg(long, value_name = "N", default_value_t = PairCampaign::default().count)]
     count: u32,
-    /// Packets of a train; they have the largest size.
+    /// Packets in a train, all of the largest size.
     #[arg(long, value_name = "N", default_value_t = PairCampaign::default().train)]
     train: u8,
-    /// Trains.
+    /// Number of trains.
     #[arg(long, value_name = "N", default_value_t = PairCampaign::default().trains)]
     trains: u32,
-    /// Mean pause between two groups. Its length is by chance, so that periodic traffic is met at
-    /// all its phases; it should be longer than that traffic's period.
+    /// Mean pause between groups. Pauses are random, so that they meet every phase of periodic
+    /// traffic. The mean should exceed that traffic's period.
     #[arg(long, value_name = "TIME", default_value_t = Time(PairCampaign::default().pause))]
     pause: Time,
-    /// How long an answer may take, until the path is known better.
+    /// Longest time to wait for an answer, until the path's delay is known.
     #[arg(long, value_name = "TIME", default_value_t = Time(PairCampaign::default().timeout))]
     timeout: Time,
-    /// Code point of what is sent, a name or a number.
+    /// Code point of sent packets, a name or a number.
     #[arg(long, default_value_t)]
     dscp: Dscp,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Exit status 1 if nothing could be told or a group was lost.
+    /// Exit with status 1 if there is no result or a group was lost.
     #[arg(long)]
     strict: bool,
     /// Write a report with the plot into this file, as HTML.
@@ -88,7 +88,7 @@ pub(super) struct Args {
     /// Write the plot alone into this file, as SVG.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Write everything that was measured into this file, as JSON.
+    /// Write all measured values into this file, as JSON.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Name of the traffic in the log.
@@ -97,7 +97,7 @@ pub(super) struct Args {
     /// Seed of order, pauses and content.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// When to begin, in nanoseconds of the kernel's monotonic clock; at once if absent.
+    /// Start time, in nanoseconds of the kernel's monotonic clock [default: at once].
     #[arg(long, value_name = "NS")]
     start_ns: Option<u64>,
 }

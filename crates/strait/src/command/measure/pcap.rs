@@ -18,28 +18,28 @@ use crate::exit::BadInput;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The capture, or that of the first place: pcap or pcapng, also compressed by gzip, zstd or
+    /// The capture, or the one at the first place: pcap or pcapng, also compressed by gzip, zstd or
     /// xz; `-` for stdin.
     a: PathBuf,
-    /// The capture of a second place, to compare with the first.
+    /// A capture at a second place, to compare with the first.
     b: Option<PathBuf>,
-    /// What a row is about.
+    /// Subject of a row.
     #[arg(long, value_enum, default_value_t = RowsBy::Dscp)]
     by: RowsBy,
-    /// Time over which peak rates are measured, and the shortest step of plots.
+    /// Interval of peak rates, and the shortest step of plots.
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     interval: Time,
-    /// Rows shown; the rest becomes one.
+    /// Most rows to show. The rest is summed in one row.
     #[arg(long, value_name = "N", default_value_t = 40)]
     rows: usize,
-    /// Clock rate of an RTP payload type; may be given several times.
+    /// Clock rate of an RTP payload type. May be given several times.
     #[arg(long, value_name = "TYPE=HZ", value_parser = clock)]
     clock: Vec<(u8, u32)>,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Exit status 1 if the figures are not complete: a file that ends early, a limit that was met,
-    /// clocks that differ.
+    /// Exit with status 1 if the figures are incomplete: a truncated file, a limit that was
+    /// reached, clocks that differ.
     #[arg(long)]
     strict: bool,
     /// Write a self-contained HTML report.
@@ -52,30 +52,30 @@ pub(super) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Comparing two places")]
 struct Compare {
-    /// How much more the clock of B shows than that of A, like "12 ms" or "-1.5 s".
+    /// Clock of B minus clock of A, such as "12 ms" or "-1.5 s".
     #[arg(long, value_name = "TIME", default_value = "0 s", allow_hyphen_values = true, value_parser = offset)]
     offset: i64,
-    /// The longest that a packet may take, and that clocks may differ.
+    /// Longest delay of a packet, and largest difference of the clocks.
     #[arg(long, value_name = "TIME", default_value = "300 s")]
     window: Time,
-    /// Packets of each capture that may wait for their counterpart at once; each takes about 250
-    /// octets of memory.
+    /// Most packets of each capture that wait for their counterpart. Each takes about 250 octets of
+    /// memory.
     #[arg(long, value_name = "N", default_value_t = 250_000)]
     pending: usize,
-    /// Octets of a packet by which it is known: fewer where captures keep little of a packet.
+    /// Octets that identify a packet. Use fewer if captures are truncated.
     #[arg(long, value_name = "OCTETS", default_value_t = 256,
           value_parser = clap::value_parser!(u16).range(20..=Settings::MARK_OCTETS_MAX as i64))]
     match_octets: u16,
     /// Addresses and ports are translated between A and B.
     #[arg(long)]
     nat: bool,
-    /// Addresses on A's side, by which directions are told; without, hop limits and times tell.
+    /// Addresses on A's side, to tell directions apart [default: judged by hop limits and times].
     #[arg(long, value_name = "PREFIX")]
     a_side: Vec<Prefix>,
-    /// Only frames of this interface of A, by name or number.
+    /// Read only frames of this interface of A, by name or number.
     #[arg(long, value_name = "NAME")]
     a_interface: Option<String>,
-    /// Only frames of this interface of B, by name or number.
+    /// Read only frames of this interface of B, by name or number.
     #[arg(long, value_name = "NAME")]
     b_interface: Option<String>,
 }
@@ -93,7 +93,7 @@ pub(super) const EXAMPLES: &str = "Examples:\n  \
     strait measure pcap --by flow --rows 10 --report link.html link.pcap.gz\n  \
     tcpdump -i eth0 -w - | strait measure pcap -\n  \
     strait measure pcap lan-a.pcap lan-b.pcap --offset \"-3.2 ms\"\n\n\
-    Delays between two places are right only as far as the clocks of both captures agree.";
+    Delays between two places are only as accurate as the clocks of both captures.";
 
 /// A payload type and its clock rate.
 fn clock(text: &str) -> Result<(u8, u32), String> {

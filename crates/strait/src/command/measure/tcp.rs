@@ -19,11 +19,12 @@ use strait_traffic::{FlowLog, Side, Ways};
 use super::peer::{resolved, wait_until};
 use crate::exit::BadInput;
 
-/// Transfers over TCP: connect time, total time, latency of the last octet, utilisation, progress.
+/// Measure TCP transfers: connect time, total time, latency of the last octet, utilisation,
+/// progress.
 ///
-/// Each size is transferred over a connection of its own, one after another, to or from `strait
-/// measure tcp serve` at the other host. Whatever fails is a row of the result. `tcp` traffic with
-/// `sizes` in a scenario gives the same tables in virtual time.
+/// Each size has its own connection, one after another, to or from `strait measure tcp serve` on
+/// the other host. A failed transfer is a row of the result. `tcp` traffic with `sizes` in a
+/// scenario gives the same tables in virtual time.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -36,10 +37,10 @@ use crate::exit::BadInput;
 pub(super) struct Args {
     #[command(subcommand)]
     serve: Option<Command>,
-    /// Where the server is, with its port if it isn't 5210.
+    /// Address of the server [default port: 5210].
     #[arg(value_name = "HOST[:PORT]", required = true)]
     host: Option<String>,
-    /// Octets of content to transfer, one size after another.
+    /// Octets to transfer, one size after another.
     #[arg(
         long = "size",
         value_name = "OCTETS",
@@ -47,40 +48,40 @@ pub(super) struct Args {
         default_value = "1kB,10kB,100kB"
     )]
     sizes: Vec<Octets>,
-    /// How often each size, in each direction.
+    /// Number of transfers of each size, in each direction.
     #[arg(long, value_name = "N", default_value_t = 1)]
     runs: u32,
-    /// Rate of the link between, for the utilisation.
+    /// Rate of the link, to compute its utilisation.
     #[arg(long, value_name = "RATE")]
     rate: Option<BitRate>,
-    /// From here to the server; so it is if nothing is said.
+    /// Transfer from here to the server. This is the default.
     #[arg(long, conflicts_with_all = ["down", "both"])]
     up: bool,
-    /// From the server.
+    /// Transfer from the server to here.
     #[arg(long, conflicts_with = "both")]
     down: bool,
-    /// Each size first up and then down.
+    /// Transfer each size first up and then down.
     #[arg(long)]
     both: bool,
-    /// Congestion control of the sending end, such as cubic, reno or bbr; the system's if absent.
+    /// Congestion control of the sender, such as cubic, reno or bbr [default: the system's].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// Code point of what both ends send, a name or a number.
+    /// Code point of both ends, a name or a number.
     #[arg(long, default_value_t)]
     dscp: Dscp,
-    /// Length of the intervals in which progress is told.
+    /// Interval of progress reports.
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     interval: Time,
-    /// How long a transfer may take.
+    /// Longest time of a transfer.
     #[arg(long, value_name = "TIME", default_value = "2 h")]
     timeout: Time,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Exit status 1 if a transfer failed or brought wrong octets.
+    /// Exit with status 1 if a transfer failed or delivered wrong octets.
     #[arg(long)]
     strict: bool,
-    /// Write everything that was measured into this file, as JSON.
+    /// Write all measured values into this file, as JSON.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Name of the traffic in the log.
@@ -89,7 +90,7 @@ pub(super) struct Args {
     /// Seed of the content.
     #[arg(long, default_value_t = 1)]
     seed: u32,
-    /// When to begin, in nanoseconds of the kernel's monotonic clock; at once if absent.
+    /// Start time, in nanoseconds of the kernel's monotonic clock [default: at once].
     #[arg(long, value_name = "NS")]
     start_ns: Option<u64>,
 }
@@ -102,23 +103,23 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Serve {
-    /// Where to listen. Anybody who can reach this address can fill the link.
+    /// Address to listen on. Anyone who can reach it can fill the link.
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT_DEFAULT)))]
     local: SocketAddr,
-    /// Transfers at once.
+    /// Most simultaneous transfers.
     #[arg(long, value_name = "N", default_value_t = Limits::default().clients as u16,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     clients: u16,
-    /// Octets of content of a transfer, at most.
+    /// Most octets of a transfer.
     #[arg(long, value_name = "OCTETS", default_value = "1000 MB")]
     size_max: Octets,
-    /// How long a connection may take.
+    /// Longest time of a connection.
     #[arg(long, value_name = "TIME", default_value_t = Time(Limits::default().time))]
     time_max: Time,
-    /// How long a connection may be silent.
+    /// Longest silence of a connection.
     #[arg(long, value_name = "TIME", default_value_t = Time(Limits::default().silence))]
     silence_max: Time,
-    /// End after so long.
+    /// Exit after this time.
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Time>,
 }

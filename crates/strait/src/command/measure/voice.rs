@@ -17,10 +17,10 @@ use strait_traffic::{FlowLog, Side, TrafficConfig, report};
 
 use crate::exit::BadInput;
 
-/// A call: RTP packets at a fixed period, with a log of each packet at both ends.
+/// Measure a call: RTP packets at a fixed period, with a log of each packet at both ends.
 ///
-/// Delays come from the logs of both ends, which share a clock on one host only: in network
-/// namespaces, or over a loop back to the same host.
+/// Delays are computed from the logs of both ends. They need a common clock: both ends on one host,
+/// in network namespaces or over a loop back to it.
 #[derive(Debug, clap::Subcommand)]
 #[command(
     after_help = "Examples:\n  strait measure voice receive --local [::]:5004 --log r.json &\n  \
@@ -28,64 +28,64 @@ use crate::exit::BadInput;
                   strait measure voice report s.json r.json"
 )]
 pub(super) enum Command {
-    /// Be the end that calls: send, and log what comes back.
+    /// Act as the caller: send packets, and log those that come back.
     Send(End),
-    /// Be the end that is called: log what comes, and send as well with --answer.
+    /// Act as the called end: log incoming packets, and with --answer send as well.
     Receive(End),
-    /// Join the logs of both ends.
+    /// Combine the logs of both ends.
     Report(Logs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct End {
-    /// Where packets leave and arrive.
+    /// Local address of the call.
     #[arg(long, value_name = "ADDR")]
     local: SocketAddr,
-    /// The other end. Receiving, it may be left out: the first packet tells.
+    /// Address of the other end. `receive` takes it from the first packet if absent.
     #[arg(long, value_name = "ADDR")]
     peer: Option<SocketAddr>,
-    /// Where the log goes, as JSON; stdout if absent.
+    /// File for the log, as JSON [default: stdout].
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// How long to send.
+    /// Duration of the call.
     #[arg(long = "for", value_name = "TIME", default_value = "10 s")]
     length: Time,
-    /// Time from one packet to the next.
+    /// Time between packets.
     #[arg(long, value_name = "TIME", default_value = "200 ms")]
     period: Time,
-    /// Octets in each packet after the RTP header.
+    /// Payload of each packet, after the RTP header.
     #[arg(long, value_name = "OCTETS", default_value = "31 B")]
     payload: Octets,
-    /// Code point of what is sent, a name or a number.
+    /// Code point of sent packets, a name or a number.
     #[arg(long, default_value = "EF")]
     dscp: Dscp,
-    /// Receiving: send as well.
+    /// With `receive`: send as well.
     #[arg(long)]
     answer: bool,
     /// Name of the traffic in the log.
     #[arg(long, default_value = "voice")]
     name: String,
-    /// Seed of what the packets contain.
+    /// Seed of the packets' content.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// When to begin to send, in nanoseconds of the kernel's monotonic clock; at once if absent.
+    /// Start time, in nanoseconds of the kernel's monotonic clock [default: at once].
     #[arg(long, value_name = "NS")]
     start_ns: Option<u64>,
-    /// When to send nothing new any more, by the same clock; after --for if absent.
+    /// Time to stop sending, by the same clock [default: after --for].
     #[arg(long, value_name = "NS")]
     stop_ns: Option<u64>,
-    /// When to end, by the same clock; 2 s after the last packet if absent.
+    /// End time, by the same clock [default: 2 s after the last packet].
     #[arg(long, value_name = "NS")]
     until_ns: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Logs {
-    /// The log of the end that called.
+    /// Log of the caller.
     sent: PathBuf,
-    /// The log of the other.
+    /// Log of the called end.
     received: PathBuf,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
 }
@@ -105,7 +105,10 @@ pub(super) fn run(command: &Command) -> anyhow::Result<ExitCode> {
 
 fn talk(end: &End, side: Side, sends: bool) -> anyhow::Result<ExitCode> {
     if side == Side::From && end.peer.is_none() {
-        return Err(BadInput(String::from("--peer: whom to send to is needed")).into());
+        return Err(BadInput(String::from(
+            "--peer ADDR is needed: the address to send to",
+        ))
+        .into());
     }
     if end.payload.0 > PAYLOAD_MAX {
         return Err(BadInput(format!("--payload: at most {PAYLOAD_MAX} B")).into());
@@ -175,5 +178,5 @@ fn read(path: &Path) -> anyhow::Result<FlowLog> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let log = serde_json::from_str(&text);
-    Ok(log.map_err(|error| BadInput(format!("{}: is no log: {error}", path.display())))?)
+    Ok(log.map_err(|error| BadInput(format!("{}: is not a log: {error}", path.display())))?)
 }

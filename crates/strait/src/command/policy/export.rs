@@ -24,25 +24,25 @@ pub(super) struct Args {
     /// A policy file, or the name of a built-in policy.
     #[arg(required_unless_present = "remove")]
     policy: Option<String>,
-    /// What the line carries; the policy's own `line` or `shape` if absent.
+    /// Rate of the line [default: the policy's `line` or `shape`].
     #[arg(long, value_name = "RATE")]
     line: Option<BitRate>,
-    /// The interface that packets leave by.
+    /// Outgoing interface.
     #[arg(long, value_name = "INTERFACE")]
     dev: String,
-    /// First come, first served in every class, for kernels without SFQ and FQ-CoDel.
+    /// Use a FIFO in each class, for kernels without SFQ and FQ-CoDel.
     #[arg(long, conflicts_with = "remove")]
     plain_queues: bool,
-    /// Only one of the two texts.
+    /// Print only one of the two texts.
     #[arg(long, value_enum, conflicts_with_all = ["apply", "remove"])]
     only: Option<Only>,
-    /// Set it in the kernel, in place of an earlier policy of ours. Needs root.
+    /// Install the policy in the kernel, in place of one installed earlier. Needs root.
     #[arg(long, conflicts_with = "remove")]
     apply: bool,
-    /// Take away what --apply set on this interface, and nothing else. Needs root.
+    /// Remove what --apply installed on this interface, and nothing else. Needs root.
     #[arg(long)]
     remove: bool,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
 }

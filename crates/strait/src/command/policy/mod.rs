@@ -20,10 +20,10 @@ use strait_qos::{Dscp, Ingress, Policy, PolicyConfig};
 use strait_report::table::{Cell, Column, ResultSet, Table};
 use strait_scenario::{DiskFiles, Files};
 
-/// Check, explain, draw and export a policy: who goes first on a link.
+/// Check, explain, draw and export a policy: the order of packets on a link.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A policy is a file, or the name of a built-in one.\n\nExamples:\n  \
+    after_help = "POLICY is a file, or the name of a built-in policy.\n\nExamples:\n  \
                         strait policy check scenarios/policies/default.toml --line \"9600 bit/s\"\n  \
                         strait policy explain default protocol=udp dscp=EF octets=71 \
                         --line \"9600 bit/s\"\n  \
@@ -37,13 +37,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Errors, and what is allowed but probably not meant, each with its reason.
+    /// Report errors and doubtful settings, each with its reason.
     Check(Check),
-    /// What becomes of a packet: rule, mark, class, limits, and how long it waits at worst.
+    /// Explain the treatment of a packet: rule, mark, class, limits and longest wait.
     Explain(Explain),
-    /// The tree of classes and its rates as a picture (SVG).
+    /// Draw the tree of classes and their rates (SVG).
     Plot(plot::Args),
-    /// The same policy for the Linux kernel: an nftables ruleset and `tc` commands.
+    /// Export the policy to the Linux kernel: an nftables ruleset and `tc` commands.
     Export(export::Args),
 }
 
@@ -52,7 +52,7 @@ enum What {
 struct Source {
     /// A policy file, or the name of a built-in policy.
     policy: String,
-    /// What the line carries; the policy's own `line` or `shape` if absent.
+    /// Rate of the line [default: the policy's `line` or `shape`].
     #[arg(long, value_name = "RATE")]
     line: Option<BitRate>,
 }
@@ -63,10 +63,10 @@ struct Check {
     source: Source,
     #[command(flatten)]
     port: LeavesBy,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Exit status 1 if there is anything to think about.
+    /// Exit with status 1 if anything was reported.
     #[arg(long)]
     strict: bool,
 }
@@ -75,17 +75,16 @@ struct Check {
 struct Explain {
     #[command(flatten)]
     source: Source,
-    /// The packet: `key=value` words in the names that rules use: protocol, dscp,
-    /// precedence, source, destination, source_port, destination_port, flow_label, spi, octets;
-    /// `tcp_control`.
+    /// The packet, in the keys of rules: protocol, dscp, precedence, source, destination,
+    /// source_port, destination_port, flow_label, spi, octets, tcp_control.
     #[arg(value_name = "KEY=VALUE")]
     packet: Vec<String>,
-    /// The port by which it comes into the node; made there, if absent.
+    /// Incoming port of the packet [default: the node itself sends it].
     #[arg(long, value_name = "PORT")]
     ingress: Option<String>,
     #[command(flatten)]
     port: LeavesBy,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
 }
@@ -93,10 +92,10 @@ struct Explain {
 /// The port that packets leave by.
 #[derive(Debug, clap::Args)]
 struct LeavesBy {
-    /// The profile of the port that packets leave by: a serial one, if `--unit` says nothing else.
+    /// Profile of the outgoing port. It is a serial port unless --unit is given.
     #[arg(long, value_enum, default_value_t)]
     profile: Profile,
-    /// Octets that can't be interrupted: the link's segment, or its longest frame.
+    /// Octets that can't be interrupted: the link's segment or its longest frame.
     #[arg(long, value_name = "OCTETS")]
     unit: Option<Octets>,
 }
@@ -124,12 +123,12 @@ impl LeavesBy {
 /// How much of the line a packet has to wait for that has begun to leave.
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum Profile {
-    /// A call's packet goes after the next octet, any other after the next segment.
+    /// A call's packet goes after the next octet, another urgent one after the next segment.
     #[default]
     Adapter,
-    /// After the next segment.
+    /// A more urgent packet goes after the next segment.
     Segments,
-    /// After the packet.
+    /// A more urgent packet goes after the packet that is leaving.
     #[value(aliases = ["hbh", "ip"])]
     Plain,
 }

@@ -12,7 +12,7 @@ use super::Source;
 pub(super) struct Args {
     #[command(flatten)]
     source: Source,
-    /// Where the picture goes; stdout if absent.
+    /// File for the picture [default: stdout].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

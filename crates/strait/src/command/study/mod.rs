@@ -23,7 +23,7 @@ use crate::exit::BadInput;
 /// they are left out, and the checks that need them have no value.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  strait study                     which studies there are\n  \
+    after_help = "Examples:\n  strait study                     list the studies\n  \
                         strait study tcp                 in less than a minute\n  \
                         strait study tcp --full --json   every run, as one JSON object\n  \
                         strait study my-tcp.toml         a copy of scenarios/studies/tcp.toml, changed\n  \
@@ -31,43 +31,43 @@ use crate::exit::BadInput;
                         strait study all --strict        exit status 1 if a check fails"
 )]
 pub(crate) struct Args {
-    /// Which one, or `all` but `grid`, or a file of one's own with a line `study = "NAME"`; without
-    /// a name, a list of them.
+    /// A study, a file with a line `study = "NAME"`, or `all` for every study but `grid` [default:
+    /// list the studies].
     #[arg(value_name = "NAME|FILE", value_hint = clap::ValueHint::FilePath)]
     name: Option<String>,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Every run and the whole sizes: minutes.
+    /// Use all runs and full sizes. This takes minutes.
     #[arg(long)]
     full: bool,
-    /// Exit status 1 if a check failed.
+    /// Exit with status 1 if a check failed.
     #[arg(long)]
     strict: bool,
-    /// Leave out what runs live.
+    /// Leave out the live parts.
     #[arg(long)]
     sim_only: bool,
-    /// Write what every port sent in the first simulated run of each case, as pcapng, into this
-    /// folder.
+    /// Write the frames that each port sent into this folder, as pcapng: the first simulated run of
+    /// each case.
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
-    /// Write the figures, as SVG, into this folder.
+    /// Write the figures into this folder, as SVG.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
     /// Write tables and checks as a self-contained HTML page.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// End with a picture of what is judged: how far each value is from its bound.
+    /// Finish with a picture of each check: the distance of its value from its bound.
     #[arg(long, conflicts_with = "json")]
     picture: bool,
-    /// Another seed: chance falls otherwise in each run, and `grid` and `htb` draw other worlds.
-    /// What has no chance in it stays as it is.
+    /// Use another seed for the randomness of each run, and for the worlds that `grid` and `htb`
+    /// draw. Cases without randomness stay the same.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     seed: Option<u64>,
-    /// Write the scenarios that the study `grid` finds worth a look into this folder.
+    /// Write the notable scenarios of the study `grid` into this folder.
     #[arg(long, value_name = "DIR")]
     worlds: Option<PathBuf>,
-    /// The same as FILE, with the study's name beside it.
+    /// Run the study NAME from this file.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some((file, text)) = &own {
         let study = named_by(file, text)?;
         if args.file.is_some() && study.name != name {
-            let message = format!("{file}: sets up the study {}, not {name}", study.name);
+            let message = format!("{file}: is for the study {}, not {name}", study.name);
             return Err(BadInput(message).into());
         }
         chosen = vec![study];
@@ -163,7 +163,7 @@ fn named_by(file: &str, text: &str) -> anyhow::Result<&'static Study> {
     let Some(study) = table.get("study").and_then(toml::Value::as_str) else {
         let names = names().join(", ");
         let message =
-            format!("{file}: sets up no study: it needs a line `study = \"NAME\"` ({names})");
+            format!("{file}: is not a study: it needs a line `study = \"NAME\"` ({names})");
         return Err(BadInput(message).into());
     };
     Ok(check(study, file, text)?)

@@ -27,50 +27,50 @@ use crate::exit::BadInput;
 /// seed.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "An axis is a key and its values. A key is a path through the scenario with names:\n\
-                  link.NAME.KEY of a link file, node.NAME.KEY of a node file, traffic.NAME.KEY,\n\
+    after_help = "An axis is a key and its values. A key is a path of names through the scenario:\n\
+                  link.NAME.KEY in a link file, node.NAME.KEY in a node file, traffic.NAME.KEY,\n\
                   duration; * stands for every name. Keys joined by + change together. Values are\n\
                   separated by commas, or FROM..TO/STEP.\n\n\
                   Examples:\n  strait sweep chain.toml --set 'link.*.loss=0..0.3/0.05' --seeds 20\n  \
                   strait sweep chain.toml --set link.l3.rate=75kbit/s,300kbit/s --metric file.time_s\n  \
-                  strait sweep chain.toml --store results.jsonl --csv runs.csv     goes on where it was\n  \
+                  strait sweep chain.toml --store results.jsonl --csv runs.csv     continues where it stopped\n  \
                   strait sweep serial.toml --set 'link.*.baud+node.*.port.line.baud=9600,19200' --report out.html"
 )]
 pub(crate) struct Args {
     /// The scenario file.
     scenario: PathBuf,
-    /// An axis; may be given several times. Without any, those that the scenario declares.
+    /// An axis. May be given several times [default: the axes that the scenario declares].
     #[arg(long = "set", value_name = "KEY=VALUES")]
     axes: Vec<String>,
-    /// Seed of the first run; the scenario's if absent.
+    /// Seed of the first run [default: the scenario's].
     #[arg(long)]
     seed: Option<u64>,
-    /// Runs of each point with consecutive seeds; the scenario's if absent.
+    /// Number of runs at each point, with consecutive seeds [default: the scenario's].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=Scenario::RUNS_MAX))]
     seeds: Option<u64>,
-    /// A metric, such as `file.time_s`; may be given several times. All without it.
+    /// A metric, such as `file.time_s`. May be given several times [default: all].
     #[arg(long = "metric", value_name = "NAME")]
     metrics: Vec<String>,
-    /// Keep each result in this file, and don't run again what is in it.
+    /// Keep results in this file, and skip the runs that it already holds.
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
-    /// Write every run's metrics, a row each, into this file.
+    /// Write the metrics of each run into this file, one row a run.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write one HTML file that needs nothing else: a plot of each metric with its intervals, the
-    /// table, the configuration.
+    /// Write a self-contained HTML report: a plot of each metric with its intervals, the table, the
+    /// configuration.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// End with a picture of the first metric, or of that which --metric picks.
+    /// Finish with a picture of the first metric, or of the one given by --metric.
     #[arg(long, conflicts_with = "json")]
     picture: bool,
-    /// Threads; as many as the machine has if absent.
+    /// Number of threads [default: as many as the machine has].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// One JSON object on stdout.
+    /// Print one JSON object on stdout.
     #[arg(long)]
     json: bool,
-    /// Exit status 1 if a check failed.
+    /// Exit with status 1 if a check failed.
     #[arg(long)]
     strict: bool,
 }
@@ -178,7 +178,7 @@ fn axes(args: &Args, loaded: &Loaded) -> anyhow::Result<Vec<Axis>> {
         .flat_map(Axis::keys)
         .find(|key| !keys.insert(*key));
     if let Some(twice) = twice {
-        bail!(BadInput(format!("key `{twice}` is there twice")));
+        bail!(BadInput(format!("key `{twice}` is given twice")));
     }
     Ok(axes)
 }

@@ -42,7 +42,7 @@ impl Store {
             .with_context(|| format!("cannot open {}", path.display()))?;
         let mut text = String::new();
         file.read_to_string(&mut text)
-            .with_context(|| format!("{} is no store of results", path.display()))?;
+            .with_context(|| format!("{} is not a store of results", path.display()))?;
         let whole = text.is_empty() || text.ends_with('\n');
         if !whole {
             file.write_all(b"\n")?;
