@@ -1,37 +1,79 @@
-//! Prose of the README and the book: sentences name their subjects, and phrases stay away.
+//! Prose of the README, the book, the studies and help texts: sentences name their subjects, and
+//! phrases stay away.
 
 use super::{File, Finding, Tree};
 
 /// Words that make a clause of a sentence's subject, unless the sentence is a question.
 const OPENERS: [&str; 4] = ["Who", "What", "Whoever", "Whatever"];
 
-/// Phrases that stood in the book, in lower case, and what to write instead.
-const PHRASES: [(&str, &str); 9] = [
+/// Phrases that were in the prose, in lower case, and what to write instead.
+const PHRASES: [(&str, &str); 19] = [
+    (" our ", "of `strait`, or the subject's name"),
+    (" ours", "of `strait`, or the subject's name"),
+    (" we ", "the subject's name"),
     ("goes in circles", "loops"),
+    ("is there twice", "is in use twice"),
     ("left away", "left out"),
-    ("of ours", "of `strait`"),
+    ("one's own", "your own"),
     ("others than", "all but"),
+    ("said of itself", "its status, or its report"),
+    ("says of itself", "its status, or its report"),
+    ("told by", "derived from, or named by"),
+    ("what became of", "the outcome of"),
+    ("what came of", "the outcome of"),
     ("what doesn't", "a noun, such as packets"),
     ("what is lost", "losses"),
     ("what isn't", "a noun, such as packets"),
     ("what waits", "waiting packets"),
+    ("where the time went", "the parts of the delay"),
     ("whoever", "a noun, such as a station"),
 ];
 
-/// Checks each page.
+/// Where commands and their arguments are.
+const COMMANDS: &str = "crates/strait/src/command/";
+
+/// Derived traits of items whose documentation is help text.
+const DEFINING: [&str; 3] = ["Args", "Subcommand", "ValueEnum"];
+
+/// Checks each page and each command.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for page in tree.files.iter().filter(|file| is_page(file)) {
-        for (line, sentence) in sentences(&page.text) {
+    for file in &tree.files {
+        let prose = if is_page(file) {
+            file.text.clone()
+        } else if file.path.starts_with(COMMANDS) && file.is("rs") {
+            help(&file.text)
+        } else {
+            continue;
+        };
+        for (line, sentence) in sentences(&prose) {
             let all = complaints(&sentence).into_iter();
-            findings.extend(all.map(|what| Finding::new("prose", &page.path, line, what)));
+            findings.extend(all.map(|what| Finding::new("prose", &file.path, line, what)));
         }
     }
     findings
 }
 
 fn is_page(file: &File) -> bool {
-    file.path == "README.md" || file.path.starts_with("docs/book/") && file.is("md")
+    let folders = ["docs/book/", "docs/studies/"];
+    let listed = ["README.md", "docs/performance.md"].contains(&file.path.as_str());
+    listed || file.is("md") && folders.iter().any(|folder| file.path.starts_with(folder))
+}
+
+/// Help texts: the documentation inside items that define arguments, each on its line.
+fn help(source: &str) -> String {
+    let mut text = String::new();
+    let mut inside = false;
+    for line in source.lines() {
+        let derives = line.starts_with("#[derive(");
+        inside |= derives && DEFINING.iter().any(|name| line.contains(name));
+        inside &= line != "}";
+        if let Some(words) = line.trim().strip_prefix("///").filter(|_| inside) {
+            text.push_str(words.trim());
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// What is wrong with a sentence.
@@ -46,7 +88,7 @@ fn complaints(sentence: &str) -> Vec<String> {
     if OPENERS.contains(&first) {
         found.push(format!("`{first}` begins a sentence: name its subject"));
     }
-    let lower = sentence.to_lowercase();
+    let lower = format!(" {sentence} ").to_lowercase();
     for (phrase, instead) in PHRASES {
         if lower.contains(phrase) {
             found.push(format!("`{phrase}`: write {instead}"));
@@ -110,6 +152,17 @@ mod tests {
     fn questions_headings_and_blocks_pass() {
         assert!(lines("What is\nlost? **Who sends?** A host.\n").is_empty());
         assert!(lines("## What is lost\n<!-- What -->\n```text\nWhat waits.\n```\n").is_empty());
+    }
+
+    #[test]
+    fn help_texts_are_checked_and_other_comments_pass() {
+        let command = "/// What it is.\n#[derive(Debug, clap::Args)]\nstruct Args {\n    \
+                       /// What to measure.\n    names: Vec<String>,\n}\n\n\
+                       /// What is told by us.\nfn run() {}\n";
+        let path = "crates/strait/src/command/bench.rs";
+        let findings = check(&Tree::of(&[(path, command)]));
+        assert_eq!(findings.iter().map(|it| it.line).collect::<Vec<_>>(), [4]);
+        assert!(check(&Tree::of(&[("crates/strait/src/main.rs", command)])).is_empty());
     }
 
     #[test]
