@@ -1,11 +1,13 @@
-"""Postfix and Exim with configurations and spools of their own, from wherever their files are."""
+"""Postfix, Exim and Dovecot with configurations and spools of their own, from wherever their files are."""
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 
 # Names that the servers insist on, with numbers that nobody else has.
-USERS = {"postfix": 64_101, "postdrop": 64_102, "Debian-exim": 64_103}
+USERS = {"postfix": 64_101, "postdrop": 64_102, "Debian-exim": 64_103, "dovecot": 64_104, "dovenull": 64_105}
 # Postfix's services, and how many processes of some it insists on; 0 is any number.
 SERVICES = [("pickup", "unix", "n", "pickup"), ("cleanup", "unix", "n", "cleanup"), ("qmgr", "unix", "n", "qmgr"),
             ("tlsmgr", "unix", "-", "tlsmgr"), ("rewrite", "unix", "-", "trivial-rewrite"),
@@ -19,9 +21,12 @@ QUEUES = ("active", "bounce", "corrupt", "defer", "deferred", "flush", "hold", "
           "trace", "public", "maildrop", "pid")
 
 
-def with_users(name):
-    """Runs the whole script again where those users are there, and nobody else sees them; a folder for it."""
+def with_users(name, root=None):
+    """Runs the whole script again where those users are there, and nobody else sees them; a folder for it,
+    which is gone behind it. Some programs look for their files where a package has them alone: below
+    `root` they are there as well."""
     if folder := os.environ.get("MAIL_SERVERS"):
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder
     folder = tempfile.mkdtemp(prefix=name)
     os.chmod(folder, 0o755)
@@ -35,6 +40,9 @@ def with_users(name):
         with open(path, "w", encoding="utf-8") as out:
             out.write(text + "".join(line(*it) for it in USERS.items()))
         mounts.append(f"mount --bind {path} /etc/{file}")
+    for place in ("/usr/bin", "/usr/lib"):
+        if root and os.path.isdir(root + place):
+            mounts.append(f"mount -t overlay -o lowerdir={root}{place}:{place} none {place}")
     again = " && ".join(mounts + ['exec python3 "$@"'])
     os.execvpe("unshare", ["unshare", "--mount", "--propagation", "private", "sh", "-c", again, "sh", *sys.argv],
                {**os.environ, "MAIL_SERVERS": folder})
@@ -146,3 +154,52 @@ begin retry
 * * F,1h,5s
 """)
     return [program, "-C", config, "-bdf", "-oX", "25"]
+
+
+def dovecot(root, folder, site):
+    """The command of a Dovecot: mailboxes by LMTP and by IMAP, at an address each, of `users` with their
+    rules of quota."""
+    run, boxes = make(folder, "dovecot"), make(folder, "boxes", (site["owner"],) * 2)
+    config = write(folder, "dovecot.conf", f"""base_dir = {run}
+state_dir = {run}
+log_path = {folder}/dovecot.log
+protocols = imap lmtp
+listen = 127.0.0.1
+ssl = no
+disable_plaintext_auth = no
+mail_uid = {site["owner"]}
+mail_gid = {site["owner"]}
+first_valid_uid = 1
+mail_location = maildir:{boxes}/%u
+namespace {{
+  inbox = yes
+}}
+passdb {{
+  driver = static
+  args = password=secret
+}}
+userdb {{
+  driver = passwd-file
+  args = username_format=%u {write(folder, "dovecot.users", "".join(
+      f"{user}:::::{folder}::{rule}{chr(10)}" for user, rule in site["users"].items()))}
+}}
+plugin {{
+  quota = maildir
+}}
+protocol lmtp {{
+  mail_plugins = quota
+}}
+service imap-login {{
+  inet_listener imap {{
+    address = {site["imap"][0]}
+    port = {site["imap"][1]}
+  }}
+}}
+service lmtp {{
+  inet_listener lmtp {{
+    address = {site["lmtp"][0]}
+    port = {site["lmtp"][1]}
+  }}
+}}
+""")
+    return [f"{root}/usr/sbin/dovecot", "-F", "-c", config]

@@ -41,6 +41,8 @@ pub fn of(target: &str) -> Vec<Seed> {
         "mail" => vec![
             ("dialogue".into(), crate::mail::dialogue()),
             ("replies".into(), crate::mail::dialogue_replies()),
+            ("lmtp".into(), crate::mail::lmtp_replies()),
+            ("logins".into(), crate::mail::logins()),
             ("envelope".into(), crate::mail::envelope()),
         ],
         "proxy_handshake" => numbered("request", crate::proxy::handshakes()),

@@ -113,17 +113,31 @@ const TOOLS: [Tool; 18] = [
 
 /// Packages that can't be installed beside each other, or would leave a server on this host: only
 /// their files are wanted, below `target/programs`; and what these need beyond a usual host.
-const UNPACKED: [(&str, &str); 3] = [
+const UNPACKED: [(&str, &str); 8] = [
     ("postfix", "usr/lib/postfix/sbin/master"),
     ("exim4-daemon-light", "usr/sbin/exim4"),
     ("swaks", "usr/bin/swaks"),
+    ("s-nail", "usr/bin/s-nail"),
+    ("mutt", "usr/bin/mutt"),
+    ("dovecot-core", "usr/sbin/dovecot"),
+    ("dovecot-imapd", "usr/lib/dovecot/imap"),
+    ("dovecot-lmtpd", "usr/lib/dovecot/lmtp"),
 ];
-const LIBRARIES: [&str; 5] = [
+const LIBRARIES: [&str; 14] = [
     "libidn12",
     "libgnutls-dane0",
     "libdb5.3",
     "libnsl2",
     "libicu72",
+    "libgpgme11",
+    "libgsasl18",
+    "libtokyocabinet9",
+    "libexttextcat-2.0-0",
+    "liblua5.4-0",
+    "libsodium23",
+    "libstemmer0d",
+    "libtirpc3",
+    "libwrap0",
 ];
 
 /// The longest that one call of a package tool may take: mirrors that don't answer end there.
@@ -156,6 +170,14 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 /// from there, with users of their own.
 fn unpack(root: &Path) {
     let folder = &root.join("target/programs");
+    let delta = folder.join("delta");
+    if !delta.join("bin/deltachat-rpc-server").is_file() {
+        let made = call(Command::new("python3").args(["-m", "venv"]).arg(&delta));
+        let mut pip = Command::new(delta.join("bin/pip"));
+        if !made || !call(pip.args(["-q", "install", "deltachat-rpc-server"])) {
+            println!("install: no deltachat-rpc-server; skipped: messages of Delta Chat");
+        }
+    }
     let lacks = |it: &&(&str, &str)| !folder.join(it.1).is_file();
     let lacking: Vec<&str> = UNPACKED.iter().filter(lacks).map(|it| it.0).collect();
     if lacking.is_empty() {

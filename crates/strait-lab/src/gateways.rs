@@ -77,9 +77,8 @@ impl GatewayProcess {
         }
         let routes = config.mail.iter_mut().flat_map(|mail| &mut mail.routes);
         for route in routes {
-            let next = route.next.iter_mut().map(|it| &mut it.password_file);
-            let files = next.chain([&mut route.password_file]);
-            files.flatten().for_each(place);
+            let hops = route.next.iter_mut().chain([&mut route.first]);
+            hops.flat_map(|it| &mut it.password_file).for_each(place);
         }
         let text = config.to_text().map_err(|error| unwritable(&name, error))?;
         let file = format!("{name}.toml");

@@ -23,6 +23,8 @@ const LETTERS_MAX: usize = 8;
 
 /// With fewer octets to be sent the next piece can go: there is no gap between two.
 const AHEAD_OCTETS: usize = 4096;
+/// Octets of a reply's code, and of what follows it.
+const CODE_OCTETS: usize = 4;
 /// The number of no message.
 const NOBODY: u64 = u64::MAX;
 
@@ -170,6 +172,8 @@ struct Open {
     /// The parameter was sent.
     priority: bool,
     refused: Vec<Option<Reply>>,
+    /// By LMTP: who has an answer for the whole message, good or not.
+    answered: Vec<bool>,
     /// All of it has been sent.
     sent: bool,
     /// It may go on: with DATA that has to be heard first.
@@ -190,6 +194,8 @@ pub struct Client {
     secures: bool,
     /// It says who it is.
     logs_in: bool,
+    /// LMTP (RFC 2033): the other side answers for each recipient when it has a message.
+    lmtp: bool,
     offers: Offers,
     ready: bool,
     line: Vec<u8>,
@@ -212,6 +218,7 @@ impl Client {
             wants_tls: false,
             secures: false,
             logs_in: false,
+            lmtp: false,
             offers: Offers::default(),
             ready: false,
             line: Vec::new(),
@@ -239,11 +246,36 @@ impl Client {
         Self { logs_in, ..self }
     }
 
+    /// The same, to a server of mailboxes that speaks LMTP.
+    #[must_use]
+    pub fn with_lmtp(self, lmtp: bool) -> Self {
+        Self { lmtp, ..self }
+    }
+
     /// By this line of PLAIN it says who it is.
     pub fn log_in(&mut self, line: &[u8]) {
         let command = [b"AUTH PLAIN ", line, b"\r\n"].concat();
         self.queue.push_back((command, Asked::Auth));
         self.pump();
+    }
+
+    fn logs_in_now(&self) -> bool {
+        self.asked.front() == Some(&Asked::Auth)
+    }
+
+    /// What may be kept of octets of the other side, if not they themselves: some say again what
+    /// they were told by AUTH. Of its answer only the code counts.
+    pub fn conceal(&self, octets: &[u8]) -> Option<Vec<u8>> {
+        if !self.logs_in_now() {
+            return None;
+        }
+        let mut column = self.line.len();
+        let shown = octets.iter().map(|octet| {
+            column = if *octet == b'\n' { 0 } else { column + 1 };
+            let kept = column <= CODE_OCTETS || matches!(octet, b'\r' | b'\n');
+            if kept { *octet } else { b'x' }
+        });
+        Some(shown.collect())
     }
 
     /// It has TLS: what was said before counts for nothing (RFC 3207 section 4.2).
@@ -254,7 +286,8 @@ impl Client {
     }
 
     fn greet(&mut self) {
-        let hello = format!("EHLO {}", self.name);
+        let word = if self.lmtp { "LHLO" } else { "EHLO" };
+        let hello = format!("{word} {}", self.name);
         self.ask(&hello, Asked::Ehlo);
     }
 
@@ -268,10 +301,15 @@ impl Client {
         self.offers
     }
 
+    /// Whether messages go one behind the other, without waiting for answers. By LMTP, the answers
+    /// that a server forgets would be taken from the next message.
+    pub const fn goes_ahead(&self) -> bool {
+        self.offers.pipelining && self.offers.chunking && !self.lmtp
+    }
+
     /// Whether a message may be begun.
     pub fn may_begin(&self) -> bool {
-        let ahead = self.offers.pipelining && self.offers.chunking;
-        let most = if ahead { LETTERS_MAX } else { 1 };
+        let most = if self.goes_ahead() { LETTERS_MAX } else { 1 };
         self.ready && self.open.len() < most && self.open.iter().all(|it| it.sent)
     }
 
@@ -295,6 +333,24 @@ impl Client {
         let open = self.open.iter().find(|it| it.letter.id == id);
         let end = open.and_then(|it| it.end);
         end.is_some_and(|end| self.taken >= end)
+    }
+
+    /// By LMTP, what became of each recipient of a message that some of them have an answer for.
+    /// Those whose answer doesn't come any more are to be tried again.
+    pub fn partly(&self, id: u64) -> Option<Vec<Verdict>> {
+        let open = self.open.iter().find(|it| it.letter.id == id)?;
+        let reports = self.offers.dsn;
+        let known = open.refused.iter().zip(&open.answered);
+        let verdict = |(refused, answered): (&Option<Reply>, &bool)| match refused {
+            Some(refusal) => verdict(refusal.clone()),
+            None if *answered => Verdict::Taken { reports },
+            None => Verdict::Later(Reply {
+                code: 451,
+                text: "4.4.2 no answer came".into(),
+            }),
+        };
+        let verdicts = known.map(verdict).collect();
+        open.answered.contains(&true).then_some(verdicts)
     }
 
     /// Octets to be sent.
@@ -321,6 +377,7 @@ impl Client {
         let asks = letter.begun && letter.resume.is_some() && self.offers.resume;
         self.open.push_back(Open {
             refused: letter.recipients.iter().map(|_| None).collect(),
+            answered: letter.recipients.iter().map(|_| false).collect(),
             letter,
             priority: false,
             sent: false,
@@ -364,6 +421,9 @@ impl Client {
         if let Some(known) = known {
             mail.push_str(&format!(" XRESUME={known:016x},{from}"));
         }
+        if let Some(by) = letter.by.filter(|_| offers.by.is_some()) {
+            mail.push_str(&format!(" BY={}", by.text()));
+        }
         if offers.dsn {
             let ret = letter
                 .headers_only
@@ -372,9 +432,6 @@ impl Client {
                 .for_each(|it| mail.push_str(&format!(" RET={it}")));
             let envid = letter.envid.iter();
             envid.for_each(|it| mail.push_str(&format!(" ENVID={it}")));
-        }
-        if let Some(by) = letter.by.filter(|_| offers.by.is_some()) {
-            mail.push_str(&format!(" BY={}", by.text()));
         }
         if let Some(wire) = wire {
             mail.push_str(&format!(" MT-PRIORITY={wire}"));
@@ -519,7 +576,7 @@ impl Client {
 
     /// Takes a whole reply; false if nothing was asked.
     fn hear(&mut self, reply: Reply, lines: &[String]) -> bool {
-        if reply.code == 421 {
+        if reply.code == 421 && !self.logs_in_now() {
             self.events.push_back(Event::Lost(reply));
             return true;
         }
@@ -549,6 +606,9 @@ impl Client {
                 self.events.push_back(Event::LogIn);
             }
             Asked::Auth if reply.is_good() => self.be_ready(),
+            Asked::Ehlo if !reply.is_good() && self.lmtp => {
+                self.events.push_back(Event::Lost(reply));
+            }
             Asked::Ehlo if !reply.is_good() => {
                 let hello = format!("HELO {}", self.name);
                 self.ask(&hello, Asked::Helo);
@@ -559,8 +619,13 @@ impl Client {
             }
             Asked::Helo if reply.is_good() => self.be_ready(),
             Asked::Auth => {
-                // Some say again what they were told: none of it goes into a log or a journal.
-                let text = format!("{} it doesn't take this switch's login", reply.status());
+                // Some say again what they were told: none of that goes into a log.
+                let status = match reply.code {
+                    535 => "5.7.8",
+                    400..500 => "4.7.0",
+                    _ => "5.7.0",
+                };
+                let text = format!("{status} it doesn't take this switch's login");
                 self.events.push_back(Event::Lost(Reply { text, ..reply }));
             }
             Asked::Greeting | Asked::Helo | Asked::StartTls => {
@@ -657,7 +722,11 @@ impl Client {
         if self.open_mut(id).is_none() || (!last && reply.is_good()) {
             return;
         }
-        if !reply.is_good() {
+        if self.lmtp && last {
+            if self.hear_one(id, reply) {
+                return self.asked.push_front(Asked::Piece(id, true));
+            }
+        } else if !reply.is_good() {
             return self.refuse(id, reply);
         }
         let reports = self.offers.dsn;
@@ -665,6 +734,23 @@ impl Client {
             None => Verdict::Taken { reports },
             Some(refusal) => verdict(refusal),
         });
+    }
+
+    /// The answer for the next of those who weren't refused by name (RFC 2033 section 4.2); whether
+    /// there is another.
+    fn hear_one(&mut self, id: u64, reply: &Reply) -> bool {
+        let Some(open) = self.open_mut(id) else {
+            return false;
+        };
+        let waits = |open: &Open| {
+            let mut all = open.refused.iter().zip(&open.answered);
+            all.position(|(refused, answered)| refused.is_none() && !answered)
+        };
+        if let Some(at) = waits(open) {
+            open.answered[at] = true;
+            open.refused[at] = (!reply.is_good()).then(|| reply.clone());
+        }
+        waits(open).is_some()
     }
 
     /// Whoever wasn't refused by name is refused with the message.

@@ -330,3 +330,171 @@ impl Client {
         self.begin(letter);
     }
 }
+
+/// A client that has been greeted by a server of mailboxes with these offers.
+fn greeted_by_lmtp(offers: &str) -> Client {
+    let mut client = Client::new("a.example").with_lmtp(true);
+    client.take(b"220 b ready\r\n");
+    assert_eq!(sent(&mut client), "LHLO a.example\r\n");
+    client.take(format!("250-b\r\n{offers}250 HELP\r\n").as_bytes());
+    assert_eq!(client.poll(), Some(Event::Ready));
+    client
+}
+
+/// RFC 2033 section 4.2: an answer for each who wasn't refused, in their order, by BDAT as by DATA.
+#[test]
+fn mailboxes_answer_for_each_recipient() {
+    let all = [
+        "b@b.example",
+        "x@b.example",
+        "full@b.example",
+        "c@b.example",
+    ];
+    for offers in [ALL, "250-PIPELINING\r\n", ""] {
+        let mut client = greeted_by_lmtp(offers);
+        client.begin(letter(1, &all));
+        let mut replies = ["250 ok", "250 ok", "550 5.1.1 no", "250 ok", "250 ok"]
+            .map(|it| alloc::format!("{it}\r\n"))
+            .to_vec();
+        if offers != ALL {
+            replies.push("354 go\r\n".into());
+        }
+        for reply in replies {
+            client.send(usize::MAX);
+            client.take(reply.as_bytes());
+        }
+        client.piece(b"abc", true);
+        client.send(usize::MAX);
+        client.take(b"250 2.1.5 it lies there\r\n452 4.2.2 no room\r\n");
+        assert_eq!(client.poll(), None, "{offers}");
+        client.take(b"250 2.1.5 it lies there\r\n");
+        let Some(Event::Done(1, verdicts)) = client.poll() else {
+            panic!("{offers}");
+        };
+        let reply = |it: &Verdict| match it {
+            Verdict::Taken { reports } => alloc::format!("taken {reports}"),
+            Verdict::Later(reply) | Verdict::Never(reply) => reply.status().to_string(),
+        };
+        let told: Vec<String> = verdicts.iter().map(reply).collect();
+        assert_eq!(told, ["taken false", "5.1.1", "4.2.2", "taken false"]);
+        assert!(client.may_begin() && !client.awaits());
+    }
+}
+
+/// What ends in the midst of these answers leaves those that came: nobody has a message twice.
+#[test]
+fn an_answer_for_a_mailbox_counts_though_the_next_never_comes() {
+    let mut client = greeted_by_lmtp(ALL);
+    client.begin(letter(1, &["b@b.example", "c@b.example"]));
+    client.piece(b"abc", true);
+    client.take(b"250 ok\r\n250 ok\r\n250 ok\r\n");
+    assert_eq!(client.partly(1), None);
+    assert!(!client.may_begin(), "a forgotten answer is nobody else's");
+    client.take(b"250 it lies there\r\n421 4.3.2 bye\r\n");
+    assert!(matches!(client.poll(), Some(Event::Lost(_))));
+    let verdicts = client.partly(1).unwrap();
+    assert_eq!(verdicts[0], Verdict::Taken { reports: false });
+    assert!(matches!(verdicts[1], Verdict::Later(_)));
+}
+
+/// Who doesn't know LHLO is no server of mailboxes, and gets no HELO.
+#[test]
+fn lmtp_is_never_smtp() {
+    let mut client = Client::new("a.example").with_lmtp(true);
+    client.take(b"220 b ready\r\n");
+    client.send(usize::MAX);
+    client.take(b"502 5.5.2 what?\r\n");
+    assert!(matches!(client.poll(), Some(Event::Lost(_))));
+    assert_eq!(sent(&mut client), "");
+}
+
+/// The relay's dialogue of RFC 6710 section 8, line by line.
+#[test]
+fn the_relays_dialogue_of_rfc_6710() {
+    let mut client = Client::new("example.com");
+    client.take(b"220 example.net SMTP server here\r\n");
+    assert_eq!(sent(&mut client), "EHLO example.com\r\n");
+    let hello = "250-example.net\r\n250-DSN\r\n250-DELIVERBY\r\n250 MT-PRIORITY STANAG4406\r\n";
+    client.take(hello.as_bytes());
+    assert_eq!(client.poll(), Some(Event::Ready));
+    let dana = Recipient {
+        address: "Dana@Ivory.example.net".into(),
+        notify: crate::command::Notify::parse("SUCCESS,FAILURE").unwrap(),
+        orcpt: Some("rfc822;Dana@Ivory.example.net".into()),
+        ..Recipient::default()
+    };
+    let mut letter = letter(1, &["topbanana@example.net"]);
+    letter.recipients.push(dana);
+    client.begin(Letter {
+        sender: "eljefe@example.com".into(),
+        wire: Some(3),
+        envid: Some("QQ314159".into()),
+        by: Some(DeliverBy {
+            seconds: 120,
+            returns: true,
+            traced: false,
+        }),
+        ..letter
+    });
+    for (line, reply) in [
+        (
+            "MAIL FROM:<eljefe@example.com> BY=120;R ENVID=QQ314159 MT-PRIORITY=3\r\n",
+            "250 <eljefe@example.com> sender ok",
+        ),
+        (
+            "RCPT TO:<topbanana@example.net>\r\n",
+            "250 <topbanana@example.net> recipient ok",
+        ),
+        (
+            "RCPT TO:<Dana@Ivory.example.net> NOTIFY=SUCCESS,FAILURE \
+             ORCPT=rfc822;Dana@Ivory.example.net\r\n",
+            "250 <Dana@Ivory.example.net> recipient ok",
+        ),
+        ("DATA\r\n", "354 okay, send message"),
+    ] {
+        assert_eq!(sent(&mut client), line);
+        client.take(alloc::format!("{reply}\r\n").as_bytes());
+    }
+    client.piece(b" (message goes here)\r\n", true);
+    assert_eq!(sent(&mut client), " (message goes here)\r\n.\r\n");
+    client.take(b"250 message accepted\r\n");
+    let taken = Verdict::Taken { reports: true };
+    assert_eq!(
+        client.poll(),
+        Some(Event::Done(1, alloc::vec![taken.clone(), taken]))
+    );
+}
+
+/// What may be kept of a server's words has the same replies, and no password, however they come.
+#[test]
+fn what_is_kept_of_the_answer_to_a_login_says_the_same_without_it() {
+    for (said, good) in [
+        ("235-AGEAYg==\r\n235 2.7.0 AGEAYg==\r\n", true),
+        ("535 AGEAYg==\r\n", false),
+        ("421 4.7.0 AGEAYg==\r\n", false),
+        ("AGEAYg==\r\n", false),
+    ] {
+        for step in 1..said.len() {
+            let mut pair = [(); 2].map(|()| {
+                let mut client = before_login("250-AUTH PLAIN\r\n");
+                client.poll();
+                client.log_in(b"AGEAYg==");
+                sent(&mut client);
+                client
+            });
+            let mut kept = Vec::new();
+            for piece in said.as_bytes().chunks(step) {
+                let shown = pair[1].conceal(piece).unwrap_or_else(|| piece.to_vec());
+                kept.extend_from_slice(&shown);
+                pair[0].take(piece);
+                pair[1].take(&shown);
+            }
+            let [told, replayed] = pair.map(|mut it| it.poll());
+            assert_eq!(told, replayed, "{said} by {step}");
+            assert_eq!(told == Some(Event::Ready), good, "{said}");
+            let told = alloc::format!("{told:?}") + &String::from_utf8_lossy(&kept);
+            assert!(!told.contains("AYg"), "{told}");
+        }
+    }
+    assert_eq!(greeted(ALL).conceal(b"250 ok"), None);
+}

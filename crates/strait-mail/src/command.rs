@@ -59,6 +59,17 @@ pub enum Command {
     Quit,
 }
 
+impl Command {
+    /// Whether no message comes nearer by it.
+    pub const fn is_idle(&self) -> bool {
+        match self {
+            Self::Noop | Self::Rset | Self::Vrfy | Self::Help => true,
+            Self::Hello { .. } | Self::Resume(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// By when a message is to be there (RFC 2852).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliverBy {

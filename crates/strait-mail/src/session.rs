@@ -26,6 +26,8 @@ pub const TOO_LONG_FOR_IT: &str = "552 5.7.16 the message is too long for its pr
 pub const UNPACKED: &str = "4.6.5";
 /// Refusals after which a client is done, and wrong passwords.
 const FAULTS_MAX: u32 = 50;
+/// Commands that bring no message, since the last that came: some programs say NOOP each minute.
+const IDLE_MAX: u32 = 200;
 const WRONG_MAX: u32 = 3;
 
 /// What a session is to know of its switch.
@@ -180,6 +182,9 @@ pub struct Session {
     packed: Vec<u8>,
     before: Before,
     faults: u32,
+    /// Commands so far, and how many of them brought no message since one came.
+    commands: u64,
+    idle: u32,
     /// Replies that haven't been taken.
     replies: Vec<u8>,
     events: VecDeque<Event>,
@@ -207,6 +212,8 @@ impl Session {
             packed: Vec::new(),
             before: Before::default(),
             faults: 0,
+            commands: 0,
+            idle: 0,
             replies: format!("220 {name} ESMTP strait\r\n").into_bytes(),
             events: VecDeque::new(),
         }
@@ -245,6 +252,19 @@ impl Session {
         matches!(self.mode, Mode::Waits | Mode::Unpacks(_) | Mode::Verifies)
     }
 
+    /// Commands so far.
+    pub const fn commands(&self) -> u64 {
+        self.commands
+    }
+
+    /// Whether what comes next is a message's.
+    pub const fn is_in_message(&self) -> bool {
+        matches!(
+            self.mode,
+            Mode::Data(_) | Mode::Chunk { .. } | Mode::Packed { .. }
+        )
+    }
+
     /// Octets that came and weren't looked at.
     pub const fn unread(&self) -> usize {
         self.input.len()
@@ -271,6 +291,7 @@ impl Session {
     /// A message's answer.
     pub fn answer(&mut self, reply: &str, rules: &Rules<'_>) {
         if self.mode == Mode::Waits {
+            self.idle = 0;
             self.reply(reply);
             self.forget();
             self.mode = Mode::Commands;
@@ -323,8 +344,11 @@ impl Session {
             };
             let Some(read) = read else { break };
             at += read;
-            if self.faults > FAULTS_MAX && self.mode == Mode::Commands {
+            if self.mode == Mode::Commands && self.faults > FAULTS_MAX {
                 self.close("421 4.7.0 too many errors");
+            }
+            if self.mode == Mode::Commands && self.idle > IDLE_MAX {
+                self.close("421 4.7.0 too many commands and no message");
             }
         }
         if self.mode == Mode::Closed {
@@ -430,6 +454,7 @@ impl Session {
         let line = Secret(rest[..end].trim_ascii_end().to_vec());
         self.secrets.push(at..at + end);
         self.mode = Mode::Commands;
+        self.commands += 1;
         if let Some((by, mut said)) = self.login.take() {
             said.push(line);
             self.hear_login(by, said);
@@ -487,6 +512,7 @@ impl Session {
         };
         let secret = secret_of(&rest[..end]).map(|start| at + start..at + end);
         self.secrets.extend(secret);
+        self.commands += 1;
         match rest[..end].strip_suffix(b"\r").map(parse) {
             None => self.reply("500 5.5.2 lines end by CR LF"),
             Some(Err(fault)) => self.reply(fault.0),
@@ -508,6 +534,7 @@ impl Session {
     }
 
     fn obey(&mut self, command: Command, rules: &Rules<'_>) {
+        self.idle += u32::from(command.is_idle());
         // In the midst of chunks there are chunks alone, or an end.
         let in_chunks = self.content.is_some();
         match command {
@@ -563,7 +590,7 @@ impl Session {
                 format!("250-XRESUME\r\n250-XBDAT {}\r\n", pack::VERSION)
             }),
             if rules.tls && !self.secured { "250-STARTTLS\r\n" } else { "" },
-            if rules.users && self.secured && !self.known { mechanisms() } else { String::new() },
+            if rules.users && self.secured && !self.known { format!("250-AUTH {}\r\n", Sasl::ALL.map(Sasl::name).join(" ")) } else { String::new() },
         ));
     }
 
@@ -864,12 +891,6 @@ impl Session {
         self.recipients.clear();
         self.content = None;
     }
-}
-
-/// The line of EHLO's reply that says how a client may say who it is.
-fn mechanisms() -> String {
-    let names: Vec<&str> = Sasl::ALL.into_iter().map(Sasl::name).collect();
-    format!("250-AUTH {}\r\n", names.join(" "))
 }
 
 #[cfg(test)]

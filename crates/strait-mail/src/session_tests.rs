@@ -49,22 +49,60 @@ fn content(session: &mut Session) -> Vec<u8> {
     all
 }
 
-/// The dialogues of RFC 6710 section 8 without what isn't here: STARTTLS, AUTH, DELIVERBY.
+/// The submission of RFC 6710 section 8: its client's lines, with PLAIN behind STARTTLS for the
+/// SCRAM there, and this switch's policy in the last line of the answer to EHLO.
 #[test]
 fn the_dialogue_of_rfc_6710() {
     let mut session = Session::new("example.com");
+    let rules = Rules {
+        users: true,
+        tls: true,
+        by_min: 0,
+        ..rules()
+    };
+    let say = |session: &mut Session, octets: &str| {
+        session.take(octets.as_bytes(), &rules);
+        String::from_utf8(session.take_replies()).unwrap()
+    };
     assert!(session.take_replies().starts_with(b"220 example.com "));
     let hello = say(&mut session, "EHLO mua.example.com\r\n");
-    for line in [
-        "250-DSN",
-        "250-ENHANCEDSTATUSCODES",
-        "250 MT-PRIORITY STANAG4406",
-    ] {
-        assert!(hello.lines().any(|it| it == line), "{hello}");
-    }
+    let offers = |hello: &str| {
+        let lines = hello.lines().map(|it| String::from(&it[4..]));
+        lines.collect::<Vec<_>>()
+    };
+    let common = [
+        "DSN",
+        "DELIVERBY",
+        "ENHANCEDSTATUSCODES",
+        "MT-PRIORITY STANAG4406",
+    ];
+    let first = offers(&hello);
+    assert_eq!(first[0], "example.com");
+    assert!(
+        common.iter().all(|it| first.iter().any(|own| own == it)),
+        "{hello}"
+    );
+    assert!(
+        first.contains(&String::from("STARTTLS")) && !hello.contains("AUTH"),
+        "{hello}"
+    );
+    assert_eq!(codes(&say(&mut session, "STARTTLS\r\n")), ["220 2.0.0"]);
+    assert_eq!(session.poll(), Some(Event::Secure));
+    session.secured();
+    let hello = say(&mut session, "EHLO mua.example.com\r\n");
+    let second = offers(&hello);
+    assert!(
+        common.iter().all(|it| second.iter().any(|own| own == it)),
+        "{hello}"
+    );
+    assert!(second.contains(&String::from("AUTH PLAIN LOGIN")) && !hello.contains("STARTTLS"));
+    assert_eq!(say(&mut session, "AUTH PLAIN AGEAYg==\r\n"), "");
+    assert!(matches!(session.poll(), Some(Event::Login(Sasl::Plain, _))));
+    session.verified(Some(Login::Is(0)), &rules);
+    assert_eq!(codes(&say(&mut session, "")), ["235 2.7.0"]);
     for (line, code) in [
         (
-            "MAIL FROM:<eljefe@example.com> ENVID=QQ314159 MT-PRIORITY=3",
+            "MAIL FROM:<eljefe@example.com> BY=125;R ENVID=QQ314159 MT-PRIORITY=3",
             "250 2.1.0",
         ),
         ("RCPT TO:<topbanana@example.net>", "250 2.1.5"),
@@ -87,9 +125,11 @@ fn the_dialogue_of_rfc_6710() {
         (mail.priority, mail.envid.as_deref()),
         (Some(3), Some("QQ314159"))
     );
+    let by = mail.by.unwrap();
+    assert_eq!((by.seconds, by.returns, by.traced), (125, true, false));
     assert_eq!(recipients[1].notify.text(), "SUCCESS,FAILURE");
     assert_eq!(content(&mut session), b" (message goes here)\r\n");
-    session.answer("250 2.1.0 message accepted", &rules());
+    session.answer("250 2.1.0 message accepted", &rules);
     assert_eq!(
         codes(&say(&mut session, "QUIT\r\n")),
         ["250 2.1.0", "221 2.0.0"]

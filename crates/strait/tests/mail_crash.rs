@@ -184,11 +184,15 @@ fn what_was_answered_for_survives_kills_at_any_instant() {
         killer.join().unwrap();
     }
     let _switch = start(&namespace, folder);
-    let begun = Instant::now();
+    // Many kills leave thousands to be delivered: these go on being fewer.
+    let (mut begun, mut least) = (Instant::now(), usize::MAX);
     let (far, near) = loop {
         let (far, near) = queued(folder);
         if near == 0 && begun.elapsed() > Duration::from_millis(300) {
             break (far, near);
+        }
+        if near < least {
+            (begun, least) = (Instant::now(), near);
         }
         assert!(
             begun.elapsed() < Duration::from_secs(20),

@@ -50,16 +50,16 @@ impl Mail {
         maildir.join(self.post.recipient.to_lowercase()).join("new")
     }
 
-    /// The message as it lies there: when it came, and how many of its octets are wrong.
-    fn arrival(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Option<(u64, u64)> {
+    /// The message as it lies there: when it came, by the calendar, and how many of its octets are
+    /// wrong.
+    fn arrival(&self, stage: &Stage<'_>, flow: &Flow) -> Option<(u64, u64)> {
         let files = fs::read_dir(self.mailbox(stage, flow)).ok()?;
         files.flatten().find_map(|file| {
             let octets = fs::read(file.path()).ok()?;
             let wrong = mail_wrong(&flow.config, &self.text, &octets)?;
             let written = file.metadata().ok()?.modified().ok()?;
             let wall_ns = written.duration_since(UNIX_EPOCH).ok()?.as_nanos();
-            let wall_ns = u64::try_from(wall_ns).ok()?;
-            Some((origin.of_wall(wall_ns), wrong))
+            Some((u64::try_from(wall_ns).ok()?, wrong))
         })
     }
 }
@@ -97,6 +97,12 @@ impl Program for Mail {
         self.client.as_ref()
     }
 
+    /// It has been brought, and lies in its mailbox.
+    fn is_over(&self, stage: &Stage<'_>, flow: &Flow) -> bool {
+        let brought = self.client().and_then(Running::ended).is_some();
+        brought && self.arrival(stage, flow).is_some()
+    }
+
     fn finish(&mut self) {
         stop(self.client.as_ref());
     }
@@ -114,9 +120,9 @@ impl Program for Mail {
             finished_ns: at("taken"),
             ..Transfer::default()
         };
-        let arrival = self.arrival(stage, flow, origin);
+        let arrival = self.arrival(stage, flow);
         let far = Transfer {
-            finished_ns: arrival.map(|(at_ns, _)| at_ns),
+            finished_ns: arrival.map(|(wall_ns, _)| origin.of_wall(wall_ns)),
             wrong_octets: arrival.map_or(0, |(_, wrong)| wrong),
             ..Transfer::default()
         };

@@ -87,7 +87,7 @@ pub(crate) trait Program {
     }
 
     /// Whether it has come to an end by itself.
-    fn is_over(&self) -> bool {
+    fn is_over(&self, _stage: &Stage<'_>, _flow: &Flow) -> bool {
         self.client().and_then(Running::ended).is_some()
     }
 

@@ -93,7 +93,7 @@ impl Program for Rate {
         Ok(())
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over(&self, _stage: &Stage<'_>, _flow: &Flow) -> bool {
         let mut both = self.client.iter().chain(&self.server);
         self.client.is_some() && both.all(|it| it.ended().is_some())
     }

@@ -101,7 +101,8 @@ impl Lab {
                 check(stop)?;
                 self.expect_alive()?;
                 progress(end.since(now));
-                let over = |(_, program): &(_, Box<dyn Program>)| program.is_over();
+                let stage = self.ground.stage();
+                let over = |(flow, program): &(_, Box<dyn Program>)| program.is_over(&stage, flow);
                 if self.ground.brief && next == plan.len() && self.cast.iter().all(over) {
                     break;
                 }

@@ -187,10 +187,10 @@ pub fn warnings(config: &NodeConfig) -> Vec<String> {
     let mut warnings = tls::warnings(&config.tls);
     warnings.extend(config.long_frames());
     let hops = config.mail().into_iter().flat_map(MailConfig::hops);
-    let files = hops.filter_map(|hop| Some((hop.to, hop.password_file?)));
+    let files = hops.filter_map(|hop| Some((hop.to, hop.password_file.as_ref()?)));
     warnings.extend(files.filter_map(|(to, file)| {
-        let message = match fs::metadata(&file) {
-            Ok(_) => tls::open_to_others(&file)?,
+        let message = match fs::metadata(file) {
+            Ok(_) => tls::open_to_others(file)?,
             Err(error) => format!("{file}: {error}: nothing goes there without the password"),
         };
         Some(format!("[[mail.route]] {to} password_file: {message}"))

@@ -25,6 +25,9 @@ use crate::session::{Event, Rules, Session, TOO_LONG_FOR_IT};
 
 /// Clients at a time, at each listener.
 const STREAMS_MAX: u32 = 64;
+/// Of these, how many one address may have, and how many all those that may not come.
+const EACH_MAX: usize = 32;
+const STRANGERS_MAX: usize = 8;
 /// Octets of a client that may wait to be looked at.
 const INBOUND_OCTETS: u32 = 64 * 1024;
 /// Octets of a text that are stored at a time. The first of these have all that is looked at.
@@ -37,12 +40,17 @@ const REPLIES_OCTETS_MAX: usize = 64 * 1024;
 /// to take its last reply.
 const SILENT: Duration = Duration::from_secs(300);
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How much longer a client has for each octet of a message: the slowest modems bring twice as
+/// many.
+const OCTET: Duration = Duration::from_millis(250);
 /// How long another switch may be silent: its connection stays open for what may come.
 const LANE_SILENT: Duration = Duration::from_secs(7 * 86_400);
 /// How often a message may have been taken by switches; more is a circle (RFC 5321 section 6.3).
 const HOPS_MAX: u32 = 30;
 /// What a client hears whose session ends by us (ETIMEDOUT of Linux).
 const TIMED_OUT: i32 = 110;
+/// And one that isn't let in (ECONNREFUSED).
+const REFUSED: i32 = 111;
 
 /// A message that comes.
 #[derive(Debug)]
@@ -71,6 +79,8 @@ struct Guest {
     session: Session,
     listener: usize,
     address: IpAddr,
+    /// It may come.
+    welcome: bool,
     tls: Begin,
     /// Who it has said it is, as a place among the users.
     user: Option<usize>,
@@ -136,8 +146,17 @@ impl Arrivals {
         match event {
             StreamEvent::Data(octets) => {
                 guest.owed += octets.len() as u32;
-                guest.until = now + patience(queue, guest.listener);
+                let (commands, in_message) = guest.progress();
                 guest.with_rules(queue, |session, rules| session.take(octets, rules));
+                let most = now + patience(queue, guest.listener);
+                let (done, goes_on) = guest.progress();
+                let ended = in_message && !goes_on;
+                if done > commands || ended || is_lane(queue, guest.listener) {
+                    guest.until = most;
+                } else if in_message {
+                    let more = OCTET.saturating_mul(octets.len() as u32);
+                    guest.until = (guest.until + more).min(most);
+                }
             }
             StreamEvent::Secured { .. } => {
                 guest.tls = Begin::Never;
@@ -175,6 +194,14 @@ impl Arrivals {
             // Its last connection may have died without a word.
             self.part_from(listener, address, queue, asks);
         }
+        let alike = |it: &&Guest| {
+            it.listener == listener && it.welcome == welcome && (it.address == address || !welcome)
+        };
+        let most = if welcome { EACH_MAX } else { STRANGERS_MAX };
+        if self.guests.values().filter(alike).count() >= most {
+            queue.stats.strangers += 1;
+            return asks.stream(Side::Client, n, StreamOp::Reset(REFUSED));
+        }
         let session = if welcome {
             Session::new(&queue.settings.name)
         } else {
@@ -187,6 +214,7 @@ impl Arrivals {
             tls,
             user: None,
             address,
+            welcome,
             arrival: None,
             out: Vec::new(),
             writable: 0,
@@ -400,13 +428,17 @@ pub(super) struct Taken {
     pub(super) known_by: Option<u64>,
 }
 
+fn is_lane(queue: &Queue, listener: usize) -> bool {
+    let mut listeners = queue.settings.listeners.iter();
+    listeners.nth(listener).is_some_and(|it| it.lane)
+}
+
 fn patience(queue: &Queue, listener: usize) -> Duration {
-    let lane = queue
-        .settings
-        .listeners
-        .get(listener)
-        .is_some_and(|it| it.lane);
-    if lane { LANE_SILENT } else { SILENT }
+    if is_lane(queue, listener) {
+        LANE_SILENT
+    } else {
+        SILENT
+    }
 }
 
 /// Has storage forget what it has of a message that nobody was answered for.
@@ -488,6 +520,11 @@ fn by_rules<T>(queue: &Queue, listener: usize, what: impl FnOnce(&Rules<'_>) -> 
 }
 
 impl Guest {
+    /// Commands that it has brought, and whether it is within a message.
+    const fn progress(&self) -> (u64, bool) {
+        (self.session.commands(), self.session.is_in_message())
+    }
+
     /// Whether nothing is said before TLS.
     fn is_at_once(&self, queue: &Queue) -> bool {
         let listener = queue.settings.listeners.get(self.listener);

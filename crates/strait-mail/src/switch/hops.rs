@@ -84,6 +84,16 @@ impl Hops {
         self.all.iter().map(|hop| hop.settings.to)
     }
 
+    /// How many connections each may have for a precedence.
+    pub(super) fn connections(&self) -> impl Iterator<Item = usize> + '_ {
+        self.all.iter().map(|hop| hop.settings.connections)
+    }
+
+    /// Whether it is a server of mailboxes.
+    pub(super) fn is_lmtp(&self, hop: usize) -> bool {
+        self.get(hop).is_some_and(|it| it.lmtp)
+    }
+
     pub(super) fn get(&self, hop: usize) -> Option<&HopSettings> {
         self.all.get(hop).map(|hop| &hop.settings)
     }

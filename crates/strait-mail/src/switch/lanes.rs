@@ -15,17 +15,17 @@ use strait_core::{Duration, Instant};
 
 use super::Link;
 use super::asks::{Asks, Pending};
+use super::outcomes::{never, outcome, said};
 use super::queue::{Outcome, Queue, Way, text_key};
 use super::sending::{Packer, Reading, Sending, whole_lines};
-use crate::client::{Client, Event, Letter, Offers, Reply, Verdict};
-use crate::command::{Body, DeliverBy};
-use crate::message::{Message, Recipient};
+use crate::client::{Client, Event, Letter};
+use crate::message::Recipient;
 use crate::pack::{self, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
 use crate::report::Action;
 
-/// A lane: to which hop, and for which precedence.
-pub(super) type LaneId = (usize, Precedence);
+/// A lane: to which hop, and for which precedence; and its first connection, or a further one.
+pub(super) type LaneId = (usize, Precedence, usize);
 
 /// Octets of replies that may come: some hundred of them.
 const INBOUND_OCTETS: u32 = 16 * 1024;
@@ -49,6 +49,8 @@ const CONNECT: Duration = Duration::from_secs(20);
 /// back ends them.
 const AGAIN: Duration = Duration::from_secs(2);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
+/// For each connection that a lane has, so many messages wait before it has a further one.
+const GROWN: usize = 4;
 /// How long a connection without work stays, where it isn't to stay for good.
 const IDLE: Duration = Duration::from_secs(60);
 /// A link that was away for longer has made its connections wait: they begin anew.
@@ -117,11 +119,18 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// To so many next hops.
-    pub(super) fn new(hops: usize) -> Self {
-        let ids = (0..hops).flat_map(|hop| Precedence::ALL.map(|it| (hop, it)));
+    /// To next hops that may have so many connections for a precedence.
+    pub(super) fn new(connections: impl Iterator<Item = usize>) -> Self {
+        let mut lanes = BTreeMap::new();
+        let mut hops = 0;
+        for most in connections {
+            let each = |it: Precedence| (0..most.max(1)).map(move |n| (hops, it, n));
+            let ids = Precedence::ALL.into_iter().flat_map(each);
+            lanes.extend(ids.map(|id| (id, Lane::default())));
+            hops += 1;
+        }
         Self {
-            lanes: ids.map(|id| (id, Lane::default())).collect(),
+            lanes,
             streams: BTreeMap::new(),
             next: 0,
             links: alloc::vec![None; hops],
@@ -129,6 +138,13 @@ impl Lanes {
             soonest: None,
             looked: Instant::ZERO,
         }
+    }
+
+    /// A hop's lanes, the least precedence first.
+    fn of_hop(&self, hop: usize) -> Vec<LaneId> {
+        let least = (hop, Precedence::ALL[0], 0);
+        let all = self.lanes.range(least..).map(|it| *it.0);
+        all.take_while(|id| id.0 == hop).collect()
     }
 
     /// The way to a hop.
@@ -161,28 +177,39 @@ impl Lanes {
     fn come_back(&mut self, now: Instant, hop: usize, queue: &mut Queue, asks: &mut Asks) {
         let away = self.away[hop].take();
         let stale = away.is_some_and(|since| now.since(since) >= STALE);
-        for precedence in Precedence::ALL {
-            let id = (hop, precedence);
+        for id in self.of_hop(hop) {
             if stale {
-                self.part(id, "the link was away", queue, Some(asks));
+                self.part(now, id, "the link was away", queue, asks);
             }
             if let Some(lane) = self.lanes.get_mut(&id) {
                 (lane.failures, lane.again) = (0, None);
             }
         }
         queue.hops.is_back(hop);
-        queue.hurry(Way::Hop(hop));
+        queue.hurry(Way::Hop(hop), None);
     }
 
     /// Ends a lane's connection, if it isn't gone already; its messages go by the next.
-    fn part(&mut self, id: LaneId, why: &str, queue: &mut Queue, asks: Option<&mut Asks>) {
+    fn part(&mut self, now: Instant, id: LaneId, why: &str, queue: &mut Queue, asks: &mut Asks) {
         let line = self.lanes.get_mut(&id).and_then(|it| it.line.take());
         let Some(line) = line else { return };
-        self.streams.remove(&line.stream);
-        if let Some(asks) = asks {
+        if self.streams.remove(&line.stream).is_some() {
             asks.stream(Side::Node, line.stream, StreamOp::Reset(TIMED_OUT));
         }
-        give_back(&line, id.0, why, queue);
+        let way = Way::Hop(id.0);
+        let under_way: BTreeSet<u64> = line.client.under_way().collect();
+        for of in under_way {
+            if let Some(verdicts) = line.client.partly(of) {
+                let outcomes = verdicts.into_iter();
+                let outcomes = outcomes.map(|it| outcome(it, Action::Delivered)).collect();
+                queue.finish(now, (way, of), outcomes, asks);
+                // Nobody has refused the others.
+                queue.hurry(way, Some(of));
+                continue;
+            }
+            let there = line.client.may_be_there(of);
+            queue.give_back(way, of, Some(why.to_string()), there);
+        }
     }
 
     /// Something happened to a connection.
@@ -220,26 +247,27 @@ impl Lanes {
                 line.writable += u64::from(octets);
                 line.room = line.room.max(line.writable);
             }
-            StreamEvent::Fin => self.lose(now, id, "the connection was ended", queue, Some(asks)),
+            StreamEvent::Fin => self.lose(now, id, "the connection was ended", queue, asks),
             StreamEvent::Reset(error) => {
                 let why = format!("the connection failed (error {error})");
-                self.lose(now, id, &why, queue, None);
+                self.streams.remove(&stream);
+                self.lose(now, id, &why, queue, asks);
             }
             _ => {}
         }
     }
 
+    /// What may be kept of octets of a connection, if not they themselves.
+    pub(super) fn conceal(&self, stream: u64, octets: &[u8]) -> Option<Vec<u8>> {
+        let id = self.streams.get(&stream)?;
+        let line = self.lanes.get(id)?.line.as_ref()?;
+        line.client.conceal(octets)
+    }
+
     /// A connection is of no use any more: the next is tried after a pause.
-    fn lose(
-        &mut self,
-        now: Instant,
-        id: LaneId,
-        why: &str,
-        queue: &mut Queue,
-        asks: Option<&mut Asks>,
-    ) {
+    fn lose(&mut self, now: Instant, id: LaneId, why: &str, queue: &mut Queue, asks: &mut Asks) {
         queue.stats.broken += 1;
-        self.part(id, why, queue, asks);
+        self.part(now, id, why, queue, asks);
         if let Some(lane) = self.lanes.get_mut(&id) {
             let pause = AGAIN
                 .saturating_mul(1 << lane.failures.min(8))
@@ -295,8 +323,15 @@ impl Lanes {
                     // Who is to hear that a message is late is to hear that nobody looks any more.
                     let by = queue.message(of).and_then(|it| it.by);
                     let offers = line.client.offers();
+                    let lmtp = queue.hops.is_lmtp(id.0);
                     let told = by.is_some_and(|it| it.traced || offers.by.is_none());
-                    let outcomes = verdicts.into_iter().map(|it| outcome(it, told)).collect();
+                    let taken = match (told, lmtp) {
+                        (_, true) => Action::Delivered,
+                        (true, false) => Action::Traced,
+                        (false, false) => Action::Relayed,
+                    };
+                    let outcomes = verdicts.into_iter();
+                    let outcomes = outcomes.map(|it| outcome(it, taken)).collect();
                     queue.finish(now, (way, of), outcomes, asks);
                 }
                 Event::Resume(of, octets) => line.go_on(of, octets, queue),
@@ -305,7 +340,7 @@ impl Lanes {
                     queue.give_back(way, of, Some("it is to be sent again".into()), true);
                 }
                 Event::Lost(reply) => {
-                    return self.lose(now, id, &said(&reply), queue, Some(asks));
+                    return self.lose(now, id, &said(&reply), queue, asks);
                 }
             }
         }
@@ -334,7 +369,7 @@ impl Lanes {
                 id,
                 "the file of the password can't be read",
                 queue,
-                Some(asks),
+                asks,
             ),
         }
     }
@@ -372,7 +407,7 @@ impl Lanes {
             }
         };
         if octets.is_empty() && sending.offset < message.octets {
-            return self.lose(now, id, "its text can't be read", queue, Some(asks));
+            return self.lose(now, id, "its text can't be read", queue, asks);
         }
         let mut piece = core::mem::take(&mut sending.prefix);
         let packs = sending.packs(line.client.offers());
@@ -451,24 +486,29 @@ impl Lanes {
             // Higher lanes have something to send; one of them has no connection for it yet, which
             // then has the line for itself.
             let (mut higher, mut opening) = (false, false);
+            let ids = self.of_hop(hop);
             for precedence in Precedence::ALL.into_iter().rev() {
-                let id = (hop, precedence);
-                if !higher {
-                    self.give_up_silent(now, id, link, queue, asks);
+                let (mut works, mut opens) = (false, false);
+                for id in ids.iter().copied().filter(|it| it.1 == precedence) {
+                    if !higher {
+                        self.give_up_silent(now, id, link, queue, asks);
+                    }
+                    if !opening {
+                        self.connect(now, id, link, queue, asks);
+                    }
+                    if !higher {
+                        self.begin(now, id, queue, asks);
+                    }
+                    self.go_on(id, link, higher, queue, asks);
+                    if !higher {
+                        self.drain(id, asks);
+                    }
+                    let has_work = self.has_work(now, id, queue);
+                    works |= has_work;
+                    opens |= has_work && !self.is_ready(id);
                 }
-                if !opening {
-                    self.connect(now, id, link, queue, asks);
-                }
-                if !higher {
-                    self.begin(now, id, queue, asks);
-                }
-                self.go_on(id, link, higher, queue, asks);
-                if !higher {
-                    self.drain(id, asks);
-                }
-                let works = self.has_work(now, id, queue);
                 higher |= works;
-                opening |= works && !self.is_ready(id);
+                opening |= opens;
             }
         }
     }
@@ -479,7 +519,7 @@ impl Lanes {
             if !queue.hops.has_others(hop) {
                 continue;
             }
-            let lanes = Precedence::ALL.map(|it| (hop, it));
+            let lanes = self.of_hop(hop);
             let link = self.link(hop);
             let missed = link.is_none() || lanes.iter().any(|id| self.misses(*id, queue));
             let lines = lanes
@@ -499,7 +539,7 @@ impl Lanes {
                 }
                 for id in lanes {
                     if self.lanes.get(&id).is_some_and(|it| it.line.is_some()) {
-                        self.lose(now, id, "nothing comes from there", queue, Some(asks));
+                        self.lose(now, id, "nothing comes from there", queue, asks);
                     }
                 }
             }
@@ -519,6 +559,7 @@ impl Lanes {
                 let owes = line.client.awaits() && line.client.offers().resume;
                 !line.ready || below || owes
             }
+            None if id.2 > 0 => false,
             None => lane.failures > 0 || queue.first(Way::Hop(id.0), id.1).is_some(),
         }
     }
@@ -557,7 +598,7 @@ impl Lanes {
                 if line.client.is_busy() {
                     queue.hops.doubt(now, id.0);
                 }
-                self.lose(now, id, "no reply came", queue, Some(asks));
+                self.lose(now, id, "no reply came", queue, asks);
             }
             return;
         }
@@ -583,15 +624,15 @@ impl Lanes {
     }
 
     fn connect(&mut self, now: Instant, id: LaneId, link: Link, queue: &Queue, asks: &mut Asks) {
-        let (hop, precedence) = id;
+        let (hop, precedence, _) = id;
         let settings = queue.settings.lanes[precedence.index()];
         let Some(there) = queue.hops.get(hop) else {
             return;
         };
+        let waits = self.wants_line(id, queue);
         let Some(lane) = self.lanes.get_mut(&id).filter(|it| it.line.is_none()) else {
             return;
         };
-        let waits = queue.first(Way::Hop(hop), precedence).is_some();
         let paused = lane.again.is_some_and(|at| now < at);
         if paused || !(waits || stays(id, queue)) || !queue.is_whole() {
             return;
@@ -605,7 +646,8 @@ impl Lanes {
                 None => Client::new(&queue.settings.name),
                 Some(_) => Client::with_tls(&queue.settings.name),
             }
-            .with_login(there.login.is_some()),
+            .with_login(there.login.is_some())
+            .with_lmtp(there.lmtp),
             ready: false,
             open: false,
             writable: 0,
@@ -622,6 +664,19 @@ impl Lanes {
             held: Held::by_time(link.bit_s, time, HELD_OCTETS_MIN),
         };
         asks.stream(Side::Node, stream, connect);
+    }
+
+    /// Whether a lane has messages for a connection. A further one helps where each answer is
+    /// waited for: what goes ahead of answers fills the line by itself.
+    fn wants_line(&self, (hop, precedence, n): LaneId, queue: &Queue) -> bool {
+        let waiting = queue.waiting(Way::Hop(hop), precedence);
+        let is_full = |n: usize| {
+            let lane = self.lanes.get(&(hop, precedence, n));
+            let line = lane.and_then(|it| it.line.as_ref());
+            line.is_some_and(|it| it.ready && it.client.is_busy() && !it.client.goes_ahead())
+        };
+        let grown = n == 0 || waiting >= GROWN * n && !queue.hops.is_doubted(hop);
+        waiting > 0 && grown && (0..n).all(is_full)
     }
 
     /// Begins the next message of a lane.
@@ -646,6 +701,8 @@ impl Lanes {
         };
         let offers = line.client.offers();
         let by = queue.left(now, message);
+        // Who keeps mailboxes has the message where it is to be.
+        let by = by.filter(|_| offers.by.is_some() || !queue.hops.is_lmtp(id.0));
         if let Some((code, why)) = never(message, by, offers) {
             let never = |_: &Recipient| Outcome::Never(code.into(), why.into());
             let outcomes = recipients.iter().map(never).collect();
@@ -743,18 +800,23 @@ impl Lanes {
 
     /// Why there is no connection to a hop for a precedence, if one was tried.
     pub(super) fn failed(&self, hop: usize, precedence: Precedence) -> &str {
-        let lane = self.lanes.get(&(hop, precedence));
+        let lane = self.lanes.get(&(hop, precedence, 0));
         lane.map_or("", |it| &it.failed)
     }
 
     /// What a message waits for that could go by a lane.
     pub(super) fn state(&self, hop: usize, own: Precedence, queue: &Queue) -> MailState {
-        let higher = Precedence::ALL.into_iter().filter(|it| *it > own);
-        let mut higher = higher.filter_map(|it| self.lanes.get(&(hop, it))?.line.as_ref());
-        let line = self.lanes.get(&(hop, own)).and_then(|it| it.line.as_ref());
+        let lanes = self.lanes.iter().filter(|(id, _)| id.0 == hop);
+        let mut higher = lanes.filter(|(id, _)| id.1 > own);
+        let line = self.lanes.get(&(hop, own, 0));
+        let line = line.and_then(|it| it.line.as_ref());
+        let sends = |lane: &Lane| {
+            let line = lane.line.as_ref();
+            line.is_some_and(|it| it.sending.is_some())
+        };
         if self.link(hop).is_none() {
             MailState::LinkDown
-        } else if higher.any(|it| it.sending.is_some()) {
+        } else if higher.any(|(_, it)| sends(it)) {
             MailState::Behind
         } else if !queue.is_whole() || line.is_none_or(|it| !it.ready) {
             MailState::Unconnected
@@ -803,7 +865,7 @@ fn owed(link: Link) -> Duration {
 
 /// Whether a lane's connection stays open. Those to switches that aren't ours don't: they are ended
 /// there when nothing comes.
-fn is_permanent((hop, precedence): LaneId, queue: &Queue) -> bool {
+fn is_permanent((hop, precedence, _): LaneId, queue: &Queue) -> bool {
     let there = queue.hops.get(hop);
     let ours = there.is_some_and(|it| it.port.is_none());
     ours && queue.settings.lanes[precedence.index()].permanent
@@ -812,46 +874,6 @@ fn is_permanent((hop, precedence): LaneId, queue: &Queue) -> bool {
 /// Whether a lane has a connection without messages, too: one that stays open, or that shows
 /// whether a hop is there again.
 fn stays(id: LaneId, queue: &Queue) -> bool {
-    let probes = id.1 == Precedence::Routine && queue.hops.is_out(id.0);
+    let probes = (id.1, id.2) == (Precedence::Routine, 0) && queue.hops.is_out(id.0);
     probes || is_permanent(id, queue)
-}
-
-fn give_back(line: &Line, hop: usize, why: &str, queue: &mut Queue) {
-    let under_way: BTreeSet<u64> = line.client.under_way().collect();
-    for of in under_way {
-        let there = line.client.may_be_there(of);
-        queue.give_back(Way::Hop(hop), of, Some(why.to_string()), there);
-    }
-}
-
-/// Why a message can't go to a switch with these extensions, and the code for that.
-fn never(
-    message: &Message,
-    by: Option<DeliverBy>,
-    offers: Offers,
-) -> Option<(&'static str, &'static str)> {
-    if message.body == Body::Binary && !(offers.binary && offers.chunking) {
-        return Some(("5.6.1", "554 5.6.1 the next switch takes no BINARYMIME"));
-    }
-    let by = by.filter(|it| it.returns)?;
-    match offers.by {
-        None => Some(("5.3.3", "554 5.3.3 the next switch has no DELIVERBY")),
-        Some(least) if by.seconds < (least as i64).max(1) => {
-            Some(("5.4.7", "554 5.4.7 the next switch needs more time"))
-        }
-        Some(_) => None,
-    }
-}
-
-fn said(reply: &Reply) -> String {
-    format!("{} {}", reply.code, reply.text)
-}
-
-fn outcome(verdict: Verdict, told: bool) -> Outcome {
-    match verdict {
-        Verdict::Taken { .. } if told => Outcome::Done(Some(Action::Traced)),
-        Verdict::Taken { reports } => Outcome::Done((!reports).then_some(Action::Relayed)),
-        Verdict::Later(reply) => Outcome::Later(said(&reply)),
-        Verdict::Never(reply) => Outcome::Never(reply.status().to_string(), said(&reply)),
-    }
 }

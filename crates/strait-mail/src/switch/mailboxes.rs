@@ -13,6 +13,7 @@ use super::asks::{Asks, Pending};
 use super::queue::{Outcome, Queue, Way, text_key};
 use crate::command::Body;
 use crate::message::Recipient;
+use crate::precedence::Precedence;
 use crate::report::Action;
 
 /// A message on its way into mailboxes.
@@ -40,7 +41,8 @@ impl Mailboxes {
         if self.current.is_some() || !queue.is_whole() {
             return;
         }
-        let Some(id) = queue.most_urgent(Way::Mailbox) else {
+        let mut highest = Precedence::ALL.into_iter().rev();
+        let Some(id) = highest.find_map(|it| queue.first(Way::Mailbox, it)) else {
             return;
         };
         let Some(message) = queue.message(id) else {

@@ -7,6 +7,7 @@ mod hops;
 mod lanes;
 mod mailboxes;
 mod moves;
+mod outcomes;
 mod queue;
 mod repeats;
 mod sending;
@@ -125,6 +126,10 @@ pub struct HopSettings {
     pub to: IpAddr,
     /// Its port, if all precedences go to one.
     pub port: Option<u16>,
+    /// It is a server of mailboxes, and speaks LMTP.
+    pub lmtp: bool,
+    /// Connections at a time that a precedence may have, where it waits for each answer.
+    pub connections: usize,
     /// A profile of TLS, without which nothing goes there, and the name in its certificate.
     pub tls: Option<(String, String)>,
     /// Who this switch says there that it is, and a file with the password.
@@ -215,7 +220,7 @@ impl Switch {
         arrivals.listen(&settings, &mut asks);
         let mut queue = Queue::new(settings, seed);
         queue.restore(stored, &mut asks);
-        let lanes = Lanes::new(queue.hops.len());
+        let lanes = Lanes::new(queue.hops.connections());
         Self {
             asks,
             queue,
@@ -256,8 +261,11 @@ impl Switch {
             Input::Stream {
                 id,
                 event: StreamEvent::Data(octets),
-            } if id.side == Side::Client => {
-                let said = self.arrivals.conceal(id.n, octets, &self.queue);
+            } => {
+                let said = match id.side {
+                    Side::Client => self.arrivals.conceal(id.n, octets, &self.queue),
+                    Side::Node => self.lanes.conceal(id.n, octets),
+                };
                 let octets = match said {
                     Some(said) => {
                         *room = said;

@@ -361,11 +361,14 @@ impl Queue {
         ready.first().copied()
     }
 
-    /// The first of the highest precedence.
-    pub(super) fn most_urgent(&self, way: Way) -> Option<u64> {
-        let all = Precedence::ALL.into_iter().rev();
-        all.into_iter()
-            .find_map(|precedence| self.first(way, precedence))
+    /// How many wait for a way and may go.
+    pub(super) fn waiting(&self, way: Way, precedence: Precedence) -> usize {
+        let first = self.first(way, precedence);
+        let ready = self
+            .ready
+            .get(&(way, precedence))
+            .filter(|_| first.is_some());
+        ready.map_or(0, BTreeSet::len)
     }
 
     pub(super) fn message(&self, id: u64) -> Option<&Message> {
@@ -698,8 +701,11 @@ impl Queue {
     }
 
     /// All that waits for a next try by a way goes now: what was in its way is over.
-    pub(super) fn hurry(&mut self, way: Way) {
-        let due = self.later.extract_if(.., |(_, of, _)| *of == way);
+    pub(super) fn hurry(&mut self, way: Way, only: Option<u64>) {
+        let right = |id: u64| only.is_none_or(|it| it == id);
+        let due = self
+            .later
+            .extract_if(.., |(_, of, id)| *of == way && right(*id));
         let due: Vec<u64> = due.map(|(_, _, id)| id).collect();
         due.into_iter().for_each(|id| self.be_ready(way, id));
     }

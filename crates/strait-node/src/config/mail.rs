@@ -100,23 +100,8 @@ pub struct MailRouteConfig {
     /// Domains, those below them included; `"."` has all.
     pub domains: Vec<String>,
     /// The next hop.
-    pub to: IpAddr,
-    /// Its only port, where it is no switch with lanes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub port: Option<u16>,
-    /// A table `[tls.NAME]` with whom to trust: nothing goes there without TLS.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<String>,
-    /// The name in the next hop's certificate; its address if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// Who this switch says there that it is, behind TLS.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub login: Option<String>,
-    /// A file with the password for that, readable by its owner alone. Live only; simulated it is
-    /// the right one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password_file: Option<String>,
+    #[serde(flatten)]
+    pub first: MailHopConfig,
     /// Who has its mail while that one is down or silent: the first that is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<MailHopConfig>,
@@ -125,7 +110,7 @@ pub struct MailRouteConfig {
     pub after: Option<Time>,
 }
 
-/// Another next hop of a route.
+/// A next hop of a route.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct MailHopConfig {
@@ -134,6 +119,13 @@ pub struct MailHopConfig {
     /// Its only port, where it is no switch with lanes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// It is a server of mailboxes, and speaks LMTP.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub lmtp: bool,
+    /// Connections at a time for a precedence whose queue grows, where the next hop waits for each
+    /// answer (it has no PIPELINING, or no CHUNKING).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<usize>,
     /// A table `[tls.NAME]` with whom to trust: nothing goes there without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<String>,
@@ -232,7 +224,7 @@ impl MailConfig {
     }
 
     /// All next hops, in the order of the routes.
-    pub fn hops(&self) -> impl Iterator<Item = MailHopConfig> + '_ {
+    pub fn hops(&self) -> impl Iterator<Item = &MailHopConfig> + '_ {
         self.routes.iter().flat_map(MailRouteConfig::hops)
     }
 
@@ -496,6 +488,8 @@ impl MailHopConfig {
         HopSettings {
             to: self.to,
             port: self.port,
+            lmtp: self.lmtp,
+            connections: self.connections.unwrap_or(1),
             tls: self.tls.clone().map(|profile| {
                 let host = self.host.clone();
                 (profile, host.unwrap_or_else(|| format!("{}", self.to)))
@@ -503,6 +497,8 @@ impl MailHopConfig {
             login: self.login.clone().zip(self.password_file.clone()),
         }
     }
+
+    const CONNECTIONS: core::ops::RangeInclusive<usize> = 1..=8;
 
     /// Whether it says who this switch is as that can be said.
     fn validate_login(&self) -> Result<(), &'static str> {
@@ -527,33 +523,37 @@ impl MailRouteConfig {
     const AFTER_MAX: Duration = Duration::from_secs(86_400);
 
     /// All its next hops, in order.
-    pub fn hops(&self) -> impl Iterator<Item = MailHopConfig> + '_ {
-        let first = MailHopConfig {
-            to: self.to,
-            port: self.port,
-            tls: self.tls.clone(),
-            host: self.host.clone(),
-            login: self.login.clone(),
-            password_file: self.password_file.clone(),
-        };
-        core::iter::once(first).chain(self.next.iter().cloned())
+    pub fn hops(&self) -> impl Iterator<Item = &MailHopConfig> + '_ {
+        core::iter::once(&self.first).chain(&self.next)
     }
 
     fn settings(&self) -> RouteSettings {
         RouteSettings {
             domains: self.domains.clone(),
-            hops: self.hops().map(|hop| hop.settings()).collect(),
+            hops: self.hops().map(MailHopConfig::settings).collect(),
             patience: self.after.map_or(Self::AFTER, |it| it.0),
         }
     }
 
     fn validate(&self) -> Result<(), InvalidConfig> {
-        let place = || format!("[[mail.route]] {}", self.to);
+        let place = || format!("[[mail.route]] {}", self.first.to);
         let mut seen = BTreeSet::new();
         for hop in self.hops() {
             if hop.to.is_unspecified() || hop.to.is_multicast() || hop.port == Some(0) {
                 let message = "takes a host's address, and a port from 1 on";
                 return Err(invalid(place(), message));
+            }
+            let own = || format!("[[mail.route]] {}", hop.to);
+            if hop.lmtp && hop.port.is_none() {
+                return Err(invalid(own(), "needs `port` for its `lmtp`: such as 24"));
+            }
+            if hop.connections.is_some() && hop.port.is_none() {
+                let message = "needs `port` for its `connections`: lanes have one each";
+                return Err(invalid(own(), message));
+            }
+            let connections = hop.connections.unwrap_or(1);
+            if !MailHopConfig::CONNECTIONS.contains(&connections) {
+                return Err(invalid(own(), "takes 1 to 8 `connections`"));
             }
             let login = hop.validate_login();
             login.map_err(|why| invalid(format!("[[mail.route]] {}", hop.to), why))?;
@@ -709,7 +709,27 @@ mod tests {
                 ) + trusting,
                 "10.9.0.3: needs a name as `login`",
             ),
+            (
+                next("to = \"10.9.0.3\"\nlmtp = true"),
+                "10.9.0.3: needs `port` for its `lmtp`",
+            ),
+            (
+                next("to = \"10.9.0.3\"\nconnections = 2"),
+                "10.9.0.3: needs `port` for its `connections`",
+            ),
+            (
+                next("to = \"10.9.0.3\"\nport = 25\nconnections = 9"),
+                "10.9.0.3: takes 1 to 8 `connections`",
+            ),
             (next("to = \"10.9.0.2\""), "`10.9.0.2` is there twice"),
+            (
+                route("domains = [\".\"]\nto = \"10.9.0.2\"\nhosts = \"b\""),
+                "unknown field `hosts`",
+            ),
+            (
+                route("domains = [\".\"]\nto = \"10.9.0.2\"\nport = \"smtp\""),
+                "invalid type: string",
+            ),
             (next("to = \"10.9.0.3\"\nport = 0"), "a port from 1 on"),
             (
                 next("to = \"10.9.0.3\"\ntls = \"x\""),

@@ -126,3 +126,85 @@ fn play(seed: u64) {
 fn what_was_answered_for_arrives_once_whatever_fails() {
     (0..100).for_each(play);
 }
+
+const TEXT: &str = "Subject: 0\r\n\r\na line\r\nanother";
+
+/// Once in the far mailbox if it was answered for, and nowhere else.
+fn came_once(world: &mut World, what: &str) {
+    world.heal();
+    let mut lines = world.sites[0].heard[&PROGRAM].lines();
+    let answered = lines.any(|it| it.starts_with("250 ") && it.ends_with(" stored"));
+    let there = numbers(world, 1, &[TEXT.into()]).len();
+    assert!(there == 1 || !answered && there == 0, "{what}: lost");
+    assert_eq!(world.files(1), there, "{what}: it came twice");
+    assert!(world.is_empty(), "{what}: something is stored yet");
+}
+
+/// The link is gone behind each octet of a dialogue: within each command, and each reply.
+#[test]
+fn a_cut_behind_any_octet_loses_and_repeats_nothing() {
+    for left in 0.. {
+        for deaf in [false, true] {
+            let mut world = World::new();
+            (world.deaf, world.left) = (deaf, left);
+            world.submit(0, " MT-PRIORITY=-2", "ops@b.example", TEXT);
+            if world.up {
+                let said: usize = world.crossed.iter().map(|it| it.1).sum();
+                assert!(left > said && said > 300, "{left} {said}");
+                return;
+            }
+            world.lose_connections();
+            came_once(&mut world, &format!("behind {left} octets"));
+        }
+    }
+}
+
+/// A power cut at each thing that either storage is asked, of which the first ones are done.
+#[test]
+fn a_power_cut_at_any_step_loses_and_repeats_nothing() {
+    let mut steps = 0;
+    loop {
+        let mut all = true;
+        for (at, kept) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)] {
+            let mut world = World::new();
+            world.slow = true;
+            world.submit(0, " MT-PRIORITY=4", "ops@b.example", TEXT);
+            let served = |_: &usize| world.serve(0, false) || world.serve(1, false);
+            all &= (0..steps).take_while(served).count() < steps;
+            world.cut_power(at, kept);
+            came_once(&mut world, &format!("at step {steps}, {kept} done at {at}"));
+        }
+        if steps > 0 && all {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps > 5, "{steps} steps");
+}
+
+#[test]
+fn each_message_that_was_answered_for_arrives_over_any_restart() {
+    for kill in 0..40 {
+        let mut world = World::new();
+        let mut answered = 0;
+        for n in 0..4_u64 {
+            let text = format!("\r\nnumber {n}");
+            let heard = world.submit(n, "", "ops@b.example", &text);
+            answered += u64::from(heard.contains("stored"));
+            if kill % 4 == n {
+                world.restart((kill / 4 % 2) as usize);
+            }
+            world.up = (kill + n) % 3 > 0;
+        }
+        world.up = true;
+        world.pass(Duration::from_secs(600));
+        let texts = world.sites[1]
+            .delivered
+            .iter()
+            .map(|it| it.2.lines().last().unwrap());
+        let texts: BTreeSet<String> = texts.map(ToString::to_string).collect();
+        assert_eq!((texts.len() as u64, answered), (4, 4), "kill {kill}");
+        assert_eq!(world.files(1), 4, "kill {kill}: a message came twice");
+        assert!(world.is_empty());
+    }
+}
