@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 FOUR, SIX = "10.2.0.2", "fd00:2::2"
 PATIENCE_S = 5
+NAMED = "http://some.example:7000/"
 
 
 def told(action):
@@ -76,20 +77,33 @@ def curl(url, *more):
     return [done.returncode, done.stdout]
 
 
-def wget(url):
+def knowing(command, *addresses):
+    """A command to which `some.example` has these addresses."""
+    hosts = tempfile.NamedTemporaryFile("w", suffix=".hosts")
+    hosts.write("".join(f"{it} some.example\n" for it in addresses))
+    hosts.flush()
+    mount = 'mount --bind "$0" /etc/hosts && exec "$@"'
+    return hosts, ["unshare", "--mount", "sh", "-c", mount, hosts.name, *command]
+
+
+def wget(url, *addresses):
     limits = [f"--connect-timeout={PATIENCE_S}", "--read-timeout=3", "-t", "1"]
     command = ["wget", "-q", "-O", "-", *limits, url]
-    done = subprocess.run(command, capture_output=True, check=False)
+    hosts, command = knowing(command, *addresses)
+    with hosts:
+        done = subprocess.run(command, capture_output=True, check=False)
     return [done.returncode, len(done.stdout)]
 
 
-def chromium(url):
+def chromium(url, *addresses):
     """The name of its error, or octets of what it shows."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
         command += [f"--user-data-dir={folder}", f"--timeout={PATIENCE_S * 1000}", url]
+        hosts, command = knowing(command, *addresses)
         try:
-            told = subprocess.run(command, capture_output=True, timeout=90, check=False)
+            with hosts:
+                told = subprocess.run(command, capture_output=True, timeout=90, check=False)
         except subprocess.TimeoutExpired:
             return "timeout"
     error = re.search(rb"net::(ERR_[A-Z_]+)", told.stderr + told.stdout)
@@ -115,13 +129,13 @@ def both(name, port, then=everything):
     }
 
 
-def others(name, url):
+def others(name, url, *addresses):
     """The same by programs that may not be there."""
     cases = {}
     if shutil.which("wget"):
-        cases[f"{name}, wget"] = lambda: wget(url)
+        cases[f"{name}, wget"] = lambda: wget(url, *addresses)
     if "browser" in sys.argv:
-        cases[f"{name}, Chromium"] = lambda: chromium(url)
+        cases[f"{name}, Chromium"] = lambda: chromium(url, *addresses)
     return cases
 
 
@@ -136,6 +150,8 @@ CASES = {
     **both("filtered", 7020),
     "first address dead, second good, curl": lambda: named(7000, "10.2.0.3", FOUR),
     "dead IPv6 and good IPv4, curl": lambda: named(7000, "fd00:2::3", FOUR),
+    **others("first address dead, second good", NAMED, "10.2.0.3", FOUR),
+    **others("dead IPv6 and good IPv4", NAMED, "fd00:2::3", FOUR),
     "no such name, curl": lambda: curl("http://nobody.invalid/"),
     **others("no such name", "http://nobody.invalid/"),
     **both("accepts and closes", 7003),
