@@ -17,6 +17,8 @@ mod closed;
 mod explicit;
 #[path = "proxy_honest/kills.rs"]
 mod kills;
+#[path = "proxy_honest/page.rs"]
+mod page;
 
 const STRAIT: &str = env!("CARGO_BIN_EXE_strait");
 const SERVER: &str = include_str!("proxy_honest/server.py");
