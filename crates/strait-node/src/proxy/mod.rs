@@ -856,7 +856,8 @@ const fn as_refusal(error: u16) -> Refusal {
         HOST_UNREACHABLE => Refusal::Unreachable(Unreachable::Host),
         NETWORK_UNREACHABLE => Refusal::Unreachable(Unreachable::NoRoute),
         PERMISSION_DENIED => Refusal::Unreachable(Unreachable::AdminProhibited),
-        TIMED_OUT | NO_BUFFERS => Refusal::Silence,
+        // A far side without place for another says nothing of the server: the client asks again.
+        TIMED_OUT | NO_BUFFERS | TRY_AGAIN => Refusal::Silence,
         _ => Refusal::Reset,
     }
 }

@@ -270,6 +270,8 @@ fn a_refusal_is_told_as_it_was() {
         (101, refusal(Unreachable::NoRoute)),
         (13, refusal(Unreachable::AdminProhibited)),
         (110, StreamOp::Refuse(Refusal::Silence)),
+        // Its far side has no place for another.
+        (11, StreamOp::Refuse(Refusal::Silence)),
     ] {
         let mut pair = Pair::new(|_| ());
         let near = pair.ask(1, "10.2.0.2:80");
