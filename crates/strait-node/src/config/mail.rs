@@ -724,7 +724,7 @@ mod tests {
             (next("to = \"10.9.0.2\""), "`10.9.0.2` is there twice"),
             (
                 route("domains = [\".\"]\nto = \"10.9.0.2\"\nhosts = \"b\""),
-                "unknown field `hosts`",
+                "unknown key `hosts` in [[mail.route]]",
             ),
             (
                 route("domains = [\".\"]\nto = \"10.9.0.2\"\nport = \"smtp\""),
