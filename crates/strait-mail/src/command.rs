@@ -62,11 +62,15 @@ pub enum Command {
 impl Command {
     /// Whether no message comes nearer by it.
     pub const fn is_idle(&self) -> bool {
-        match self {
-            Self::Noop | Self::Rset | Self::Vrfy | Self::Help => true,
-            Self::Hello { .. } | Self::Resume(_) => true,
-            _ => false,
-        }
+        matches!(
+            self,
+            Self::Noop
+                | Self::Rset
+                | Self::Vrfy
+                | Self::Help
+                | Self::Hello { .. }
+                | Self::Resume(_)
+        )
     }
 }
 
