@@ -249,6 +249,11 @@ impl Session {
         self.end(key, TIMER_EXPIRED, ResetCause::Idle, true);
     }
 
+    /// How long the other side's answer takes at most, as a rule.
+    pub fn patience(&self) -> Duration {
+        self.flights.patience(self.settings.waits)
+    }
+
     /// Whether octets of a stream wait to go, or for the word that they have come.
     pub fn is_leaving(&self, key: Key) -> bool {
         self.streams
@@ -289,7 +294,7 @@ impl Session {
 
     /// The same where nothing can be heard.
     pub fn wake_silent(&self) -> Option<Instant> {
-        let patience = self.flights.patience(self.settings.waits);
+        let patience = self.patience();
         self.silence.wake(patience)
     }
 
@@ -316,7 +321,7 @@ impl Session {
     }
 
     fn tend_silence(&mut self, now: Instant) {
-        let patience = self.flights.patience(self.settings.waits);
+        let patience = self.patience();
         let Some(stage) = self.silence.tend(now, patience) else {
             return;
         };

@@ -53,6 +53,8 @@ pub(super) struct Locals {
     ids: BTreeMap<(usize, Key), StreamId>,
     /// Clients that wait for an answer, and when they are connected without one.
     early: BTreeSet<(Instant, StreamId)>,
+    /// By partner, clients whose SYN is held until the far side answers.
+    held: BTreeMap<usize, BTreeSet<Key>>,
     /// How long nothing may move, and who is looked at for that when.
     idle_max: Option<Duration>,
     idle: BTreeSet<(Instant, StreamId)>,
@@ -64,6 +66,7 @@ impl Locals {
             all: BTreeMap::new(),
             ids: BTreeMap::new(),
             early: BTreeSet::new(),
+            held: BTreeMap::new(),
             idle_max,
             idle: BTreeSet::new(),
         }
@@ -102,6 +105,7 @@ impl Locals {
         self.end_wait(id);
         let local = self.all.remove(&id)?;
         self.ids.remove(&(local.partner, local.key));
+        self.release(local.partner, local.key);
         if let Some(at) = local.idle_at {
             self.idle.remove(&(at, id));
         }
@@ -119,6 +123,40 @@ impl Locals {
     /// Which is for a stream of a partner's session.
     pub(super) fn find(&self, partner: usize, key: Key) -> Option<StreamId> {
         self.ids.get(&(partner, key)).copied()
+    }
+
+    /// A client's SYN is held.
+    pub(super) fn hold(&mut self, id: StreamId) {
+        if let Some(local) = self.all.get(&id) {
+            let held = self.held.entry(local.partner).or_default();
+            held.insert(local.key);
+        }
+    }
+
+    /// It is held no longer.
+    pub(super) fn release(&mut self, partner: usize, key: Key) {
+        if let Some(held) = self.held.get_mut(&partner) {
+            held.remove(&key);
+        }
+    }
+
+    /// When a client asked, if its SYN is held.
+    pub(super) fn held_since(&self, id: StreamId) -> Option<Instant> {
+        let local = self.one(id)?;
+        let held = self.held.get(&local.partner)?;
+        held.contains(&local.key).then_some(local.moved)
+    }
+
+    /// Where as many of a partner's are held as may be: the first that came, and when.
+    pub(super) fn first_of_too_many(
+        &self,
+        partner: usize,
+        most: usize,
+    ) -> Option<(StreamId, Instant)> {
+        let held = self.held.get(&partner).filter(|it| it.len() >= most)?;
+        // Streams have rising numbers.
+        let id = self.find(partner, *held.first()?)?;
+        Some((id, self.one(id)?.moved))
     }
 
     /// A client is connected at this moment if it still waits for an answer then.
@@ -174,7 +212,13 @@ impl Locals {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.ids.is_empty()
+        let holds = self.held.values().any(|it| !it.is_empty());
+        self.all.is_empty() && self.ids.is_empty() && !holds
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.held.values().map(BTreeSet::len).sum()
     }
 
     /// Asserts that each has its place.

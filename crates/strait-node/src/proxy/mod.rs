@@ -54,6 +54,10 @@ use self::passed::Passed;
 /// How long a client's question waits for the far side: as long as clients are patient.
 const ANSWER: Duration = Duration::from_secs(120);
 
+/// How many of a partner's clients may have their SYN held: fewer than the far side takes (256), as
+/// the ends of some and the beginnings of others cross.
+const HELD_MAX: usize = 192;
+
 /// What may wait towards the node, outside of it, on each stream: a few segments of a host here.
 /// The hold is the session's.
 const INBOUND_OCTETS: u32 = 6144;
@@ -418,7 +422,9 @@ impl Proxy {
         if repeated || !self.partners[partner].session.is_there() {
             return self.pass(now, id, Some(open.ends));
         }
-        let Ok(key) = self.partners[partner].session.open(now, open) else {
+        let place = self.make_place(now, partner);
+        let session = &mut self.partners[partner].session;
+        let Some(key) = place.then(|| session.open(now, open).ok()).flatten() else {
             // It asks again.
             return self.refuse(id, ProxyRefusal::Full, Refusal::Silence);
         };
@@ -431,9 +437,29 @@ impl Proxy {
         if early {
             self.partners[partner].session.expect(now, key);
             self.operate(id, StreamOp::Accept);
-        } else if let Connects::After(time) = connects {
+            return;
+        }
+        self.locals.hold(id);
+        if let Connects::After(time) = connects {
             self.locals.let_in_at(now + time, id);
         }
+    }
+
+    /// Whether another of a partner's clients can have its SYN held. Whoever forges these pays a
+    /// packet for each: the first of too many makes place once its answer is overdue, and a client
+    /// asks again.
+    fn make_place(&mut self, now: Instant, partner: usize) -> bool {
+        let Some((id, since)) = self.locals.first_of_too_many(partner, HELD_MAX) else {
+            return true;
+        };
+        let overdue = since + self.partners[partner].patience() <= now;
+        let Some(local) = self.locals.one(id).filter(|_| overdue) else {
+            return false;
+        };
+        self.partners[partner].session.reset(local.key, TIMED_OUT);
+        self.refuse(id, ProxyRefusal::Full, Refusal::Silence);
+        self.forget(id);
+        true
     }
 
     fn refuse(&mut self, id: StreamId, why: ProxyRefusal, how: Refusal) {
@@ -535,8 +561,13 @@ impl Proxy {
                 }
                 // The far side has the connection that a client here wants.
                 Event::Accepted(key) => {
-                    let id = self.locals.find(partner, key);
-                    id.into_iter().for_each(|id| self.let_in(now, id));
+                    let Some(id) = self.locals.find(partner, key) else {
+                        continue;
+                    };
+                    if let Some(asked) = self.locals.held_since(id) {
+                        self.partners[partner].note_answer(now.since(asked));
+                    }
+                    self.let_in(now, id);
                 }
                 Event::Ready(key) => {
                     let id = self.locals.find(partner, key);
@@ -641,8 +672,13 @@ impl Proxy {
         };
         let answer = local.explicit.map(granted);
         local.phase = Phase::Accepted;
+        let (partner, key) = (local.partner, local.key);
+        self.locals.release(partner, key);
         let Some(answer) = answer else {
             return self.operate(id, StreamOp::Accept);
+        };
+        let Some(local) = self.locals.one_mut(id) else {
+            return;
         };
         local.phase = Phase::Open;
         local.writable = local.writable.saturating_sub(answer.len() as u64);

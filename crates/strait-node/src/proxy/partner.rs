@@ -280,6 +280,8 @@ pub(crate) struct Partner {
     greets_first: bool,
     /// Its packets come by no gateway between: what the link carries, it gets.
     is_near: bool,
+    /// How long the slowest answer to a client has taken lately.
+    answer: Option<Duration>,
     /// By code point, the moment from which on a datagram may join others of its class.
     next: BTreeMap<u8, Instant>,
     seen: Instant,
@@ -308,6 +310,7 @@ impl Partner {
             limits,
             greeted: false,
             is_near: false,
+            answer: None,
             next: BTreeMap::new(),
             seen: Instant::ZERO,
         }
@@ -397,6 +400,18 @@ impl Partner {
         let octets = (datagram.len() + headers) as u64;
         self.next.insert(dscp, now + link.pause(octets));
         Some(datagram)
+    }
+
+    /// A client has its answer after so long.
+    pub(super) fn note_answer(&mut self, time: Duration) {
+        let faded = self.answer.map_or(Duration::ZERO, |it| it * 7 / 8);
+        self.answer = Some(time.max(faded));
+    }
+
+    /// When a client's answer is overdue: long after those to others came.
+    pub(super) fn patience(&self) -> Duration {
+        self.answer
+            .map_or_else(|| self.session.patience(), |it| it * 2)
     }
 
     /// What the session has ready for a turn that is planned by that, with headers.

@@ -10,6 +10,7 @@ use crate::config::{PartnerConfig, ProxyConnect};
 
 mod announced;
 mod explicit;
+mod flood;
 mod idle;
 mod packed;
 
