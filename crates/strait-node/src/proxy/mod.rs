@@ -39,6 +39,7 @@ use crate::config::{Connects, ProxyConfig, ProxySource};
 use crate::route::Prefix;
 
 mod explicit;
+mod held;
 mod locals;
 mod packing;
 mod partner;
@@ -53,10 +54,6 @@ use self::passed::Passed;
 
 /// How long a client's question waits for the far side: as long as clients are patient.
 const ANSWER: Duration = Duration::from_secs(120);
-
-/// How many of a partner's clients may have their SYN held: fewer than the far side takes (256), as
-/// the ends of some and the beginnings of others cross.
-const HELD_MAX: usize = 192;
 
 /// What may wait towards the node, outside of it, on each stream: a few segments of a host here.
 /// The hold is the session's.
@@ -443,23 +440,6 @@ impl Proxy {
         if let Connects::After(time) = connects {
             self.locals.let_in_at(now + time, id);
         }
-    }
-
-    /// Whether another of a partner's clients can have its SYN held. Whoever forges these pays a
-    /// packet for each: the first of too many makes place once its answer is overdue, and a client
-    /// asks again.
-    fn make_place(&mut self, now: Instant, partner: usize) -> bool {
-        let Some((id, since)) = self.locals.first_of_too_many(partner, HELD_MAX) else {
-            return true;
-        };
-        let overdue = since + self.partners[partner].patience() <= now;
-        let Some(local) = self.locals.one(id).filter(|_| overdue) else {
-            return false;
-        };
-        self.partners[partner].session.reset(local.key, TIMED_OUT);
-        self.refuse(id, ProxyRefusal::Full, Refusal::Silence);
-        self.forget(id);
-        true
     }
 
     fn refuse(&mut self, id: StreamId, why: ProxyRefusal, how: Refusal) {

@@ -1,5 +1,6 @@
 //! Clients that only ask: their addresses are forged.
 
+use super::super::held::HELD_MAX;
 use super::*;
 
 const ROUND: u64 = 4000;
