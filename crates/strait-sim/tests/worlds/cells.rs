@@ -5,7 +5,7 @@ use std::path::Path;
 use strait_core::units::Time;
 use strait_core::{Duration, Instant};
 use strait_scenario::{Loaded, Scenario};
-use strait_sim::{Fault, build, check, run_once};
+use strait_sim::{Fault, Run, build, check, run_once};
 
 fn load(name: &str, seconds: u64) -> Loaded {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
@@ -14,11 +14,8 @@ fn load(name: &str, seconds: u64) -> Loaded {
     loaded
 }
 
-#[test]
-fn a_call_crosses_a_relay_that_others_flood() {
-    let loaded = load("lab/cell.toml", 14);
-    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
-    assert_eq!(run.unexplained, 0);
+/// Asserts what the scenario expects.
+fn holds(loaded: &Loaded, run: &Run) {
     for expected in &loaded.scenario.expectations {
         let value = run.metrics[&expected.metric];
         let low = expected.min.is_none_or(|min| value >= min);
@@ -28,19 +25,22 @@ fn a_call_crosses_a_relay_that_others_flood() {
 }
 
 #[test]
+fn a_call_crosses_a_relay_that_others_flood() {
+    let loaded = load("lab/cell.toml", 14);
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    assert_eq!(run.unexplained, 0);
+    holds(&loaded, &run);
+}
+
+#[test]
 fn a_far_receiver_has_its_share_of_the_time_and_no_more() {
     let loaded = load("manet/far-station.toml", 30);
     let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
     assert_eq!(run.unexplained, 0);
-    for expected in &loaded.scenario.expectations {
-        let value = run.metrics[&expected.metric];
-        let low = expected.min.is_none_or(|min| value >= min);
-        let high = expected.max.is_none_or(|max| value <= max);
-        assert!(low && high, "{} is {value}", expected.id);
-    }
+    holds(&loaded, &run);
     // In turns by octets it has most of the time.
     let turns = run_once(&loaded, "fq-codel", 1, false).unwrap();
-    let near = |run: &strait_sim::Run| run.metrics["to-n1.rate_bit_s"];
+    let near = |run: &Run| run.metrics["to-n1.rate_bit_s"];
     assert!(near(&run) > 2.0 * near(&turns));
 }
 
@@ -78,12 +78,7 @@ fn routers_hear_each_other_beside_more_than_the_cell_carries() {
 fn a_router_that_is_killed_leaves_nothing_unexplained() {
     let loaded = load("lab/olsr.toml", 26);
     let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
-    for expected in &loaded.scenario.expectations {
-        let value = run.metrics[&expected.metric];
-        let low = expected.min.is_none_or(|min| value >= min);
-        let high = expected.max.is_none_or(|max| value <= max);
-        assert!(low && high, "{} is {value}", expected.id);
-    }
+    holds(&loaded, &run);
 }
 
 #[test]

@@ -233,8 +233,7 @@ impl Queue {
     }
 
     /// Takes octets that leave for a neighbour from the share of their class. Where a slower one
-    /// has the same way, they are as many as would take the same time at the port's rate, or as
-    /// were seen to take it.
+    /// has the same way, they are as many as would take the same time at the port's rate.
     pub(super) fn charge(&mut self, class: ClassId, to: NeighbourId, octets: u32) {
         let octets = match self.state {
             Some(state) if !self.rates.is_empty() && !self.paths.are_apart() => {
@@ -244,10 +243,7 @@ impl Queue {
                 self.paths.first.owed = time.saturating_sub(charged);
                 u32::try_from(octets).unwrap_or(u32::MAX)
             }
-            _ => {
-                let octets = self.costs.times(to, u64::from(octets));
-                u32::try_from(octets).unwrap_or(u32::MAX)
-            }
+            _ => octets,
         };
         self.paths.to_mut(to).queue.charge(class, octets);
     }
