@@ -63,6 +63,8 @@ pub struct Settings {
     pub window: u64,
     /// Octets of a stream that may wait to be sent.
     pub hold: u64,
+    /// The same of one beside which there is no other.
+    pub hold_alone: u64,
     /// A stream that has waited so long goes before those that had less.
     pub wait: Duration,
     /// Streams that each side may open at a time.
@@ -221,8 +223,12 @@ impl Session {
     /// Octets that a stream takes now.
     pub fn room(&mut self, key: Key) -> u64 {
         let Settings {
-            hold, octets_max, ..
+            hold,
+            hold_alone,
+            octets_max,
+            ..
         } = self.settings;
+        let hold = if self.is_only() { hold_alone } else { hold };
         self.streams.room(key, hold, octets_max)
     }
 
@@ -380,6 +386,11 @@ impl Session {
     /// Of these, octets of streams by which the other side asked something so short a time ago.
     pub fn answers(&self, now: Instant, lately: Duration) -> u64 {
         self.ready().min(self.streams.answers(now, lately))
+    }
+
+    /// Whether there is no more than one stream, which may be idle.
+    pub fn is_only(&self) -> bool {
+        self.streams.len() <= 1
     }
 
     /// Whether no stream of a code point waits for another one to send.

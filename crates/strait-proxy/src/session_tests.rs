@@ -23,6 +23,7 @@ pub(super) const SETTINGS: Settings = Settings {
     },
     window: 64 * 1024,
     hold: 64 * 1024,
+    hold_alone: 64 * 1024,
     wait: Duration::from_secs(30),
     streams_max: 16,
     octets_max: 1 << 20,

@@ -27,6 +27,7 @@ const SETTINGS: Settings = Settings {
     },
     window: 64 * 1024,
     hold: 4 * 1024,
+    hold_alone: 8 * 1024,
     wait: Duration::from_secs(30),
     streams_max: 32,
     octets_max: 256 * 1024,

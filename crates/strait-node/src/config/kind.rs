@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Serialize};
+use strait_core::Duration;
 use strait_core::framing::Framing;
 use strait_core::keys::{self, KeyError, KindKey};
 use strait_core::units::{BitRate, Octets, Time};
@@ -447,6 +448,15 @@ impl PortConfig {
     pub fn hf(&self) -> Option<&HfConfig> {
         match &self.kind {
             PortKind::Hf(hf) => Some(hf),
+            _ => None,
+        }
+    }
+
+    /// How long one side may send at a time, if both can't at once.
+    pub(crate) fn turn(&self) -> Option<Duration> {
+        match &self.kind {
+            PortKind::Hf(hf) => Some(hf.turn()),
+            PortKind::HfClient(_) => Some(HfConfig::TURN_USUAL),
             _ => None,
         }
     }

@@ -15,8 +15,8 @@ use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
 use super::own_address_at;
 use super::services::Around;
 use crate::config::{
-    Connects, HfConfig, LinkProfile, NodeConfig, OWN_PACKET_OCTETS, PortConfig, PortKind,
-    ProxyConfig, default_mtu,
+    Connects, LinkProfile, NodeConfig, OWN_PACKET_OCTETS, PortConfig, PortKind, ProxyConfig,
+    default_mtu,
 };
 use crate::proxy::{ClassView, HOP_LIMIT, LinkView, Proxy};
 use crate::route::Hop;
@@ -41,11 +41,7 @@ pub(super) struct Carriage {
 
 impl Carriage {
     pub(super) fn of(port: &PortConfig) -> Self {
-        let turn = match &port.kind {
-            PortKind::Hf(hf) => Some(hf.turn()),
-            PortKind::HfClient(_) => Some(HfConfig::TURN_USUAL),
-            _ => None,
-        };
+        let turn = port.turn();
         Self {
             repairs: turn.is_some() || port.profile == LinkProfile::Hbh,
             turn: turn.unwrap_or_default(),

@@ -27,6 +27,9 @@ const QUEUED_TURN: Duration = Duration::from_secs(30);
 /// longer there, too.
 const QUEUED_TURN_SLOW: Duration = Duration::from_secs(60);
 const QUEUED_TURN_OCTETS: u64 = 8000;
+/// The same of a stream that nobody is beside: only whoever comes next would wait for its end.
+const QUEUED_TURN_ALONE: Duration = Duration::from_secs(60);
+const QUEUED_TURN_ALONE_SLOW: Duration = Duration::from_secs(120);
 /// The same while the other side asks, unless answers to what it has just asked take more: cut,
 /// they would take another turn. And how long after a question it is likely to ask again.
 const TURN_ASKED: Duration = Duration::from_secs(10);
@@ -167,21 +170,44 @@ impl LinkView {
         !self.turn.is_zero() && !self.plans
     }
 
+    /// Line time that a planned turn has at most of streams, or of one that is alone.
+    pub(crate) fn turn_planned(&self, alone: bool) -> Duration {
+        if !alone {
+            return self.turn_queued();
+        }
+        let slow = QUEUED_TURN_ALONE_SLOW.min(self.time(QUEUED_TURN_OCTETS));
+        QUEUED_TURN_ALONE.max(slow)
+    }
+
     /// Octets of a stream that may wait here: those at the link count, and the datagram that is
     /// leaving.
-    fn hold(&self, hold: Option<Duration>) -> u64 {
+    fn hold(&self, hold: Option<Duration>, alone: bool) -> u64 {
         let (usual, around) = match (self.plans, self.repairs) {
-            (true, _) => (self.turn_queued(), REPEATED_TURN),
+            (true, _) => (self.turn_planned(alone), REPEATED_TURN),
             (false, true) => (HOLD, REPEATED),
             (false, false) => (HOLD, QUEUED * 2),
         };
         let datagram = self.datagram() as u64;
+        let least = match alone || !self.plans {
+            true => self.datagram_alone() as u64,
+            false => datagram,
+        };
         let hold = self.octets(hold.unwrap_or(usual));
         hold.saturating_sub(datagram + self.octets(around))
-            .clamp(self.datagram_alone() as u64, WINDOW_OCTETS_MAX)
+            .clamp(least, WINDOW_OCTETS_MAX)
     }
 
-    fn settings(&self, limits: Limits) -> Settings {
+    /// How long one datagram may be overtaken. One that a link repeats in the next turn, and
+    /// perhaps in the one after, isn't lost while nobody is between that could lose it: the link
+    /// says what it gives up.
+    fn reorder(&self, near: bool) -> Duration {
+        match near && self.plans {
+            true => self.turn * 2,
+            false => REORDER_REPAIRED.max(self.turn / 4),
+        }
+    }
+
+    fn settings(&self, limits: Limits, near: bool) -> Settings {
         let window = if self.repairs {
             WINDOW_REPAIRED
         } else {
@@ -196,14 +222,17 @@ impl LinkView {
                 // One for some datagrams: each is a packet with headers, and all leave in one turn.
                 false => (
                     PATIENCE_TURNS + self.turn * 4,
-                    ACK_TURNS.max(self.time(4 * self.datagram() as u64)),
+                    match near && self.plans {
+                        true => self.turn_planned(true),
+                        false => ACK_TURNS.max(self.time(4 * self.datagram() as u64)),
+                    },
                 ),
             };
             let patience = least + line;
             Waits {
                 patience,
                 pause: patience,
-                reorder: REORDER_REPAIRED.max(self.turn / 4),
+                reorder: self.reorder(near),
                 ack,
             }
         } else {
@@ -217,7 +246,8 @@ impl LinkView {
         Settings {
             waits,
             window: window.clamp(WINDOW_OCTETS_MIN, WINDOW_OCTETS_MAX),
-            hold: self.hold(limits.hold),
+            hold: self.hold(limits.hold, false),
+            hold_alone: self.hold(limits.hold, true),
             wait: if self.plans { WAIT_TURN } else { WAIT },
             streams_max: limits.streams,
             octets_max: limits.octets,
@@ -232,13 +262,17 @@ impl LinkView {
         usize::try_from(usual).unwrap_or(usize::MAX).min(self.mtu)
     }
 
-    /// The same of a stream that is alone, but for queues that hold no more than a turn.
+    /// The same of a stream that is alone, but for queues that hold no more than a turn. Where turns
+    /// are planned, others wait for the end of one, however long its datagrams are.
     fn datagram_alone(&self) -> usize {
         let usual = self.datagram();
-        let most = match (self.plans, self.turn.is_zero()) {
-            (true, _) => DATAGRAM_OCTETS_ALONE,
-            (false, true) => DATAGRAM_OCTETS as usize,
-            (false, false) => 0,
+        if self.plans {
+            let half = self.octets(self.turn_planned(true) / 2) as usize;
+            return half.min(self.mtu).max(usual);
+        }
+        let most = match self.turn.is_zero() {
+            true => DATAGRAM_OCTETS as usize,
+            false => 0,
         };
         match usual <= most {
             true => DATAGRAM_OCTETS_ALONE.min(self.mtu),
@@ -305,7 +339,7 @@ impl Partner {
             address,
             greets_first: likewise.min().is_some_and(|own| address < *own),
             prefixes: config.prefixes.clone(),
-            session: Session::new(token, unknown.settings(limits)),
+            session: Session::new(token, unknown.settings(limits, false)),
             link: None,
             limits,
             greeted: false,
@@ -346,7 +380,12 @@ impl Partner {
 
     /// Takes a datagram of it, whose packet had so many hops left.
     pub(super) fn hear(&mut self, now: Instant, dscp: u8, hops_left: u8, datagram: &[u8]) {
-        self.is_near = hops_left == HOP_LIMIT;
+        let near = hops_left == HOP_LIMIT;
+        if core::mem::replace(&mut self.is_near, near) != near
+            && let Some(view) = self.link
+        {
+            self.session.set(view.settings(self.limits, near));
+        }
         // What is wrong with it, the session counts.
         let _ = self.session.hear(now, dscp, datagram);
     }
@@ -363,7 +402,7 @@ impl Partner {
         });
         let link = Some(view);
         if self.link != link {
-            self.session.set(view.settings(self.limits));
+            self.session.set(view.settings(self.limits, self.is_near));
         }
         if self.link.is_none() {
             // What was on its way when the link went had no chance since.
@@ -437,7 +476,8 @@ impl Partner {
             (false, true) => short,
             (false, false) => u64::MAX,
         };
-        let room = turn.min(link.queued_turn()).saturating_sub(link.queued);
+        let planned = link.octets(link.turn_planned(self.session.is_only()));
+        let room = turn.min(planned).saturating_sub(link.queued);
         let octets = framed(ready).min(room);
         Promise {
             octets,

@@ -692,6 +692,17 @@ fn turns_of_a_slow_radio_have_more_than_half_a_minute() {
     assert_eq!([75, 300, 1066].map(queued), [562, 2250, 7995]);
     assert_eq!([1067, 2000].map(queued), [7999, 8000]);
     assert_eq!([2400, 9600].map(queued), [9000, 36_000]);
+    // Of a stream that is alone twice that, as long as no other comes.
+    let planned = |alone| move |bit_s| LinkView { bit_s, ..LINK }.turn_planned(alone);
+    let seconds = |all: [u64; 4]| all.map(Duration::from_secs);
+    assert_eq!(
+        [75, 300, 2400, 9600].map(planned(true)),
+        seconds([120, 120, 60, 60])
+    );
+    assert_eq!(
+        [75, 300, 2400, 9600].map(planned(false)),
+        seconds([60, 60, 30, 30])
+    );
 }
 
 #[test]
@@ -758,10 +769,12 @@ fn a_turn_is_planned_by_what_is_ready_and_short_while_the_other_side_asks() {
     // With a packet's headers for each 1,500 octets.
     assert_eq!(proxy.promise(now, 0).octets, 20_000 + PIECE + 14 * 48);
     proxy.hear_stream(now, far, StreamEvent::Data(&[1; 30_000]), QUIETLY);
-    // 30 s of 9600 bit/s with what waits at the link, where two datagrams are enough.
-    assert_eq!(proxy.promise(now, 0).octets, 36_000);
-    proxy.set_link(now, 0, Some(LinkView { queued: 1500, ..hf }));
-    assert_eq!(proxy.promise(now, 0).octets, 34_500);
+    assert_eq!(proxy.promise(now, 0).octets, 50_000 + PIECE + 34 * 48);
+    // A minute of 9600 bit/s, as nobody is beside it, with what waits at the link, where two
+    // datagrams are enough.
+    let queued = 30_000;
+    proxy.set_link(now, 0, Some(LinkView { queued, ..hf }));
+    assert_eq!(proxy.promise(now, 0).octets, 72_000 - queued);
     assert!(proxy.poll(now, 0, 10, class(0)).is_some());
     assert_eq!(proxy.poll(now, 0, 10, class(60)), None);
     // Somebody asks beside it, a while after it was asked for itself.

@@ -53,12 +53,18 @@ fn fair_stretch(age: Duration, octets_most: u64, rate: LineRate, mtu_octets: u32
 }
 
 /// A class's limit of age on a line. The time of a packet that nothing interrupts comes on top,
-/// else what is due next would be given up while one leaves that came before. `fair` is the class's
-/// limit of octets, if its queue is of that kind.
+/// else what is due next would be given up while one leaves that came before. So does a turn of the
+/// other side's, unless the age says how long a packet is of use. `fair` is the class's limit of
+/// octets, if its queue is of that kind.
 pub(crate) fn age_on(age: Duration, fair: Option<u64>, rate: LineRate, site: Site) -> Duration {
     let stretch = |octets| fair_stretch(age, octets, rate, site.mtu_octets);
     let uncut = rate.time_for(u64::from(site.unit_octets));
-    age.mul_f64(fair.map_or(1.0, stretch)) + uncut
+    let turn = if age < FAIR_WAIT {
+        Duration::ZERO
+    } else {
+        site.turn
+    };
+    age.mul_f64(fair.map_or(1.0, stretch)) + uncut + turn
 }
 
 /// Packets that one overflow of `fq-codel` drops at most (Linux: `drop_batch`).
@@ -72,6 +78,8 @@ pub struct Site {
     /// Octets that leave without interruption and take long enough to count: those of the largest
     /// packet if the link cuts none, else none.
     pub unit_octets: u32,
+    /// How long the other side may have the line to itself at a time; zero where both send at once.
+    pub turn: Duration,
     /// What its chance follows from.
     pub seed: u64,
 }
@@ -81,6 +89,7 @@ impl Default for Site {
         Self {
             mtu_octets: 1500,
             unit_octets: 0,
+            turn: Duration::ZERO,
             seed: 0,
         }
     }

@@ -4,6 +4,7 @@
 use serde::Deserialize;
 use strait_core::Instant;
 use strait_core::units::{BitRate, Octets, Share, Time};
+use strait_node::config_text::ConfigError;
 use strait_scenario::{Loaded, Scenario};
 
 use super::hf_calls::Calls;
@@ -11,6 +12,7 @@ use super::hf_ip::{Collapse, IpRow, Turnarounds};
 use super::hf_net_delay::NetDelays;
 use super::hf_nets::Nets;
 use super::hf_rate::Rates;
+use super::proxy::{self, PathRow};
 use super::scenario::load;
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
@@ -38,6 +40,9 @@ pub(super) struct HfStudy {
     pub(super) collapse: Option<Collapse>,
     /// IP with radios that take their time.
     turnarounds: Option<Turnarounds>,
+    /// Transfers through TCP proxies.
+    #[serde(default)]
+    proxied: Vec<PathRow>,
     /// Data rates over paths that change.
     rates: Option<Rates>,
     /// Data with calls, and confirmations.
@@ -115,6 +120,7 @@ impl SetUp for HfStudy {
         "collapse",
         "turnarounds",
         "mixed",
+        "proxied",
         "calls",
         "rates",
         "nets",
@@ -124,6 +130,10 @@ impl SetUp for HfStudy {
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
+    }
+
+    fn check(&self, file: &str) -> Result<(), ConfigError> {
+        proxy::check(&self.proxied, file)
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
@@ -139,6 +149,7 @@ impl SetUp for HfStudy {
             measured.parts.insert("collapse", long);
         }
         came.push(("mixed", mixed(asked.seed(1))?));
+        came.push(("proxied", proxy::transfers(&self.proxied, asked, "hf")?));
         for (part, optional) in [
             (
                 "turnarounds",

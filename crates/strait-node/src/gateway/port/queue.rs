@@ -111,7 +111,7 @@ impl Queue {
     /// A host side's. Nothing is narrow behind it: limits are for links.
     pub(super) fn of_host(id: PortId, side: &HostConfig, policy: &Policy, seed: u64) -> Self {
         let mtu = side.mtu.0 as usize;
-        let queue = Tree::unlimited(policy, site(id, mtu, 0, seed));
+        let queue = Tree::unlimited(policy, site(id, mtu, seed));
         let path = Path::new(queue, burst(0), false, policy);
         Self {
             id,
@@ -147,9 +147,13 @@ impl Queue {
     ) -> Self {
         let mtu = config.mtu_octets();
         let calls = Calls::new(config, policy);
-        let unit = config.uncut_octets();
+        let site = Site {
+            unit_octets: config.uncut_octets() as u32,
+            turn: config.turn().unwrap_or_default(),
+            ..site(id, mtu, seed)
+        };
         let path = |_| {
-            let queue = Tree::new(policy, site(id, mtu, unit, seed));
+            let queue = Tree::new(policy, site);
             let burst = burst(config.header_octets());
             Path::new(queue, burst, calls.tells_flows(policy), policy)
         };
@@ -563,11 +567,11 @@ fn burst(header_octets: usize) -> Burst {
 }
 
 /// What its scheduler knows of a port.
-fn site(id: PortId, mtu: usize, unit: usize, seed: u64) -> Site {
+fn site(id: PortId, mtu: usize, seed: u64) -> Site {
     Site {
         mtu_octets: mtu as u32,
-        unit_octets: unit as u32,
         seed: hash64(seed, &[id.0]),
+        ..Site::default()
     }
 }
 

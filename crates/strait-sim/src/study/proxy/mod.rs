@@ -11,7 +11,9 @@ use strait_report::table::Check;
 use strait_scenario::{Loaded, Scenario};
 
 use self::rows::Rows;
-use self::world::{Load, PathRow, System};
+pub(super) use self::world::PathRow;
+use self::world::{Load, System};
+use super::hf::Came as Of;
 use super::scenario::load;
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
@@ -63,18 +65,12 @@ impl SetUp for ProxyStudy {
     }
 
     fn check(&self, file: &str) -> Result<(), ConfigError> {
-        for path in &self.path {
-            path.world(System::Honest, Load::File)
-                .map_err(|error| ConfigError::of_file(file, error.to_string()))?;
-        }
-        Ok(())
+        check(&self.path, file)
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
-        let jobs = self.jobs();
-        let came = run_all(asked, "proxy", &jobs, |job| {
-            self.came(job, asked.seed(job.seed))
-        })?;
+        let jobs = jobs(&self.path);
+        let came = run_jobs(&self.path, &jobs, asked, "proxy")?;
         let rows = Rows {
             paths: &self.path,
             runs: jobs.iter().zip(&came).collect(),
@@ -117,43 +113,79 @@ impl ProxyStudy {
         }
         Ok(())
     }
+}
 
-    fn jobs(&self) -> Vec<Job> {
-        let mut jobs = Vec::new();
-        for (path, row) in self.path.iter().enumerate() {
-            let mut add = |system, load, seeds: u64| {
-                jobs.extend((1..=seeds).map(|seed| Job {
-                    path,
-                    system,
-                    load,
-                    seed,
-                }));
-            };
+/// Whether all ways can be built.
+pub(super) fn check(paths: &[PathRow], file: &str) -> Result<(), ConfigError> {
+    for path in paths {
+        path.world(System::Honest, Load::File)
+            .map_err(|error| ConfigError::of_file(file, error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Rows of transfers over ways of another study.
+pub(super) fn transfers(
+    paths: &[PathRow],
+    asked: &Asked<'_>,
+    study: &str,
+) -> Result<Of, StudyError> {
+    let jobs = jobs(paths);
+    let runs = run_jobs(paths, &jobs, asked, study)?;
+    let mut came = Of::default();
+    for it in &runs {
+        came.note(it.run.hash, it.run.unexplained);
+    }
+    let runs = jobs.iter().zip(&runs).collect();
+    came.rows = Rows { paths, runs }.transfers();
+    Ok(came)
+}
+
+fn jobs(paths: &[PathRow]) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for (path, row) in paths.iter().enumerate() {
+        let mut add = |system, load, seeds: u64| {
+            jobs.extend((1..=seeds).map(|seed| Job {
+                path,
+                system,
+                load,
+                seed,
+            }));
+        };
+        if !row.of_rate {
             add(System::PlainCubic, Load::Datagrams, 1);
-            add(System::PlainCubic, Load::Crossing, 1);
-            for system in row.systems.iter().copied() {
-                add(system, Load::File, row.seeds);
-                let mut others = Vec::new();
-                if row.outage_max.is_some() {
-                    others.extend((0..row.outages).map(Load::Outage));
-                }
-                if row.short {
-                    others.extend([Load::Page, Load::Downloads, Load::Both]);
-                }
-                if row.call {
-                    others.extend([Load::Call, Load::CallBeside]);
-                }
-                others.into_iter().for_each(|load| add(system, load, 1));
-            }
         }
-        jobs
+        add(System::PlainCubic, Load::Crossing, 1);
+        for system in row.systems.iter().copied() {
+            add(system, Load::File, row.seeds);
+            let mut others = Vec::new();
+            if row.outage_max.is_some() {
+                others.extend((0..row.outages).map(Load::Outage));
+            }
+            if row.short {
+                others.extend([Load::Page, Load::Downloads, Load::Both]);
+            }
+            if row.call {
+                others.extend([Load::Call, Load::CallBeside]);
+            }
+            others.into_iter().for_each(|load| add(system, load, 1));
+        }
     }
+    jobs
+}
 
-    fn came(&self, job: &Job, seed: u64) -> Result<Came, BuildError> {
-        let loaded = self.path[job.path].world(job.system, job.load)?;
+fn run_jobs(
+    paths: &[PathRow],
+    jobs: &[Job],
+    asked: &Asked<'_>,
+    study: &str,
+) -> Result<Vec<Came>, StudyError> {
+    let runs = run_all(asked, study, jobs, |job| {
+        let loaded = paths[job.path].world(job.system, job.load)?;
         let looks = job.load == Load::File && !job.system.is_plain();
-        came(&loaded, seed, looks)
-    }
+        came(&loaded, asked.seed(job.seed), looks)
+    })?;
+    Ok(runs)
 }
 
 fn came(loaded: &Loaded, seed: u64, looks: bool) -> Result<Came, BuildError> {

@@ -111,7 +111,9 @@ impl<'a> Rows<'a> {
             let held_max = row.rate.0 as f64 / 8.0 * row.hold.0.as_secs_f64()
                 + HELD_OCTETS_MIN.max(4.0 * SEGMENT_OCTETS);
             named
+                .with("check", row.id.as_deref().unwrap_or_default())
                 .with("octets", row.octets.0)
+                .with("complete", metric("file.complete", 0.0))
                 .with("time_s", metric("file.time_s", f64::INFINITY))
                 .with("time_max_s", row.time_max_s)
                 .with("share", share)

@@ -13,7 +13,7 @@ use super::super::scenario::load_text;
 /// A way between two gateways, as the study's file has it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PathRow {
+pub(in super::super) struct PathRow {
     /// Its name in tables.
     pub(super) name: String,
     /// Keys of the ports at both ends; of the second, what it has of its own.
@@ -37,6 +37,8 @@ pub(super) struct PathRow {
     /// Runs with different seeds.
     #[serde(default = "one")]
     pub(super) seeds: u64,
+    /// The check of its transfers, if they have one of their own.
+    pub(super) id: Option<String>,
     /// The least share of what datagrams get of it, or of `rate` if the file says so.
     pub(super) share_min: Option<f64>,
     #[serde(default)]
