@@ -404,7 +404,8 @@ fn rules_ask_by_which_port_a_packet_came_and_some_ports_are_not_believed() {
 
 #[test]
 fn presets_for_mobile_networks_keep_marks_and_spare_routing_from_best_effort() {
-    for name in ["insc-1a", "insc-1b", "insc-1c", "insc-2a", "insc-2b"] {
+    let names = ["1a", "1b", "1c", "2a", "2b", "prio"].map(|it| format!("insc-{it}"));
+    for name in names.iter().map(String::as_str) {
         let policy = Policy::compile(&PolicyConfig::preset(name).unwrap()).unwrap();
         let found = |packet: &PacketInfo| {
             let verdict = policy.classify(packet);
@@ -432,6 +433,13 @@ fn presets_for_mobile_networks_keep_marks_and_spare_routing_from_best_effort() {
             assert_eq!(found(&routing), ("af11", None), "{name}");
         }
         assert_eq!(found(&udp("DF", (1, 2), 100)).0, "be", "{name}");
+        // At the next gateway what the first has marked is in the same class.
+        for port in [5000, 5002] {
+            let mut packet = udp("DF", (1, port), 900);
+            let (class, mark) = found(&packet);
+            packet.dscp = mark.unwrap_or(packet.dscp);
+            assert_eq!(found(&packet).0, class, "{name}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The built-in policies: the files in `scenarios/policies/`, with the reasons in them.
 
 /// Names and texts.
-pub(crate) const FILES: [(&str, &str); 11] = [
+pub(crate) const FILES: [(&str, &str); 12] = [
     (
         "default",
         include_str!("../../../scenarios/policies/default.toml"),
@@ -37,6 +37,10 @@ pub(crate) const FILES: [(&str, &str); 11] = [
     (
         "insc-2b",
         include_str!("../../../scenarios/policies/insc-2b.toml"),
+    ),
+    (
+        "insc-prio",
+        include_str!("../../../scenarios/policies/insc-prio.toml"),
     ),
     (
         "cisco-wan-out",

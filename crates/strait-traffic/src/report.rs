@@ -22,6 +22,9 @@ pub struct FlowReport {
     pub kind: Kind,
     /// Time series, for plots.
     pub series: Vec<Series>,
+    /// When what didn't arrive had been sent, in s.
+    #[serde(skip)]
+    pub lost_s: Vec<f64>,
     /// What was counted.
     pub counters: BTreeMap<String, u64>,
     /// What it comes down to, in plain SI units. What couldn't be measured (nothing arrived, a
@@ -171,6 +174,8 @@ struct Joined {
     unsent: u64,
     /// What arrived by [`rate_bit_s`].
     rate_bit_s: Option<f64>,
+    /// When the others were sent.
+    lost_s: Vec<f64>,
 }
 
 fn join(sent: &[Mark], received: &[Mark]) -> Joined {
@@ -204,6 +209,8 @@ fn join(sent: &[Mark], received: &[Mark]) -> Joined {
         arrived.push(*mark);
     }
     joined.rate_bit_s = rate_bit_s(sent, &arrived);
+    let lost = sent.iter().zip(seen).filter(|(_, seen)| !seen);
+    joined.lost_s = lost.map(|(mark, _)| mark.at_ns as f64 / 1e9).collect();
     joined
 }
 
@@ -236,6 +243,7 @@ impl FlowReport {
             name,
             kind,
             series: Vec::new(),
+            lost_s: Vec::new(),
             counters: BTreeMap::new(),
             metrics: BTreeMap::new(),
             tables: Vec::new(),
@@ -301,6 +309,7 @@ impl FlowReport {
         let rates: Vec<f64> = directions.iter().filter_map(|it| it.rate_bit_s).collect();
         self.metric("rate_bit_s", strait_report::estimate::mean(&rates));
         for (label, direction) in ["delay", "delay back"].into_iter().zip(directions) {
+            self.lost_s.extend(direction.lost_s);
             if direction.sent > 0 {
                 self.series.push(Series {
                     label,

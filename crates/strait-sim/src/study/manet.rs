@@ -1,6 +1,8 @@
 //! The study `manet`: a cell of IEEE 802.11b with more traffic than it carries, over one hop and
 //! two, without precedence, under the paper's policy, and under ours.
 
+mod steps;
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -8,6 +10,7 @@ use strait_core::units::Time;
 use strait_node::config_text::ConfigError;
 use strait_traffic::Traffic;
 
+use self::steps::Steps;
 use super::scenario::{self, Part, Place, run_places};
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError};
@@ -21,6 +24,10 @@ pub(super) struct ManetStudy {
     study: String,
     /// Scenarios at rates of the physical layer.
     part: Vec<Part>,
+    /// Tests that add flows by the minute.
+    steps: Option<Steps>,
+    /// At least so many seeds has everything in a full study.
+    seeds_full: u64,
     /// What another simulator gives for the same without precedence.
     reference: Vec<Reference>,
     /// Of parts whose routes are found: how many hear what each router says.
@@ -164,22 +171,28 @@ fn silent(place: &Place, runs: &[Run]) -> Result<Vec<f64>, ConfigError> {
 }
 
 impl SetUp for ManetStudy {
-    const PARTS: &'static [&'static str] = &["cells", "walks", "wanders", "air"];
+    const PARTS: &'static [&'static str] = &["cells", "walks", "wanders", "air", "steps", "last"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
+    }
+
+    fn check(&self, file: &str) -> Result<(), ConfigError> {
+        self.steps.as_ref().map_or(Ok(()), |it| it.check(file))
     }
 
     fn inherit(&mut self, usual: Self) {
         if self.part.is_empty() {
             self.part = usual.part;
         }
+        self.steps = self.steps.take().or(usual.steps);
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
         let (mut rows, mut hashes) = (Vec::new(), Vec::new());
+        let seeds = if asked.full { self.seeds_full } else { 0 };
         for part in &self.part {
-            let places = part.places()?;
+            let places = with_seeds(part.places()?, seeds);
             let runs = run_places(asked, part.name(), &places)?;
             hashes.extend(runs.iter().flatten().map(|run| run.hash));
             for (place, runs) in places.iter().zip(&runs) {
@@ -197,9 +210,25 @@ impl SetUp for ManetStudy {
         measured.parts.insert("walks", walks);
         measured.parts.insert("wanders", wanders);
         measured.parts.insert("air", air);
+        if let Some(steps) = &self.steps {
+            let stepped = steps.run(asked, seeds)?;
+            hashes.extend(stepped.hashes);
+            measured.parts.insert("last", steps.last(&stepped.rows));
+            measured.parts.insert("steps", stepped.rows);
+            measured.figures = stepped.figures;
+        }
         measured.fold(hashes);
         Ok(measured)
     }
+}
+
+/// The places, with so many seeds at least.
+fn with_seeds(mut places: Vec<Place>, least: u64) -> Vec<Place> {
+    for place in &mut places {
+        let most = least.max(place.seeds.len() as u64);
+        place.seeds = (1..=most).collect();
+    }
+    places
 }
 
 /// Of each run, the time on the air of all frames that arrived, as a share of its length.
