@@ -262,6 +262,14 @@ impl Neighbours {
         broken
     }
 
+    /// Something else than a router's packet came by a way: whoever it leads to isn't gone.
+    pub(crate) fn comes(&mut self, via: Via) {
+        let of_way = self.links.iter_mut().filter(|((way, _), _)| *way == via);
+        for (_, link) in of_way {
+            (link.failures, link.failing) = (0, Instant::NEVER);
+        }
+    }
+
     /// Lets go of what has run out by now.
     pub(crate) fn advance(&mut self, now: Instant, on: &Settings) -> Changes {
         for link in self.links.values_mut() {

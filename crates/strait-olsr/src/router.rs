@@ -259,6 +259,13 @@ impl Router {
         }
     }
 
+    /// A packet of whatever kind came by a way.
+    pub fn comes(&mut self, via: Via) {
+        if self.settings.notice {
+            self.neighbours.comes(via);
+        }
+    }
+
     /// Sends the last copy for a neighbour again that it may not have. Where a frame was another's,
     /// it has one copy more than it needs, or one less.
     fn repeat(&mut self, now: Instant, via: Via, ok: bool) {

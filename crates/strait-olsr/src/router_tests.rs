@@ -281,6 +281,26 @@ fn losses_among_what_is_delivered_break_nothing() {
 }
 
 #[test]
+fn nobody_is_gone_whose_packets_come_although_none_gets_there() {
+    for (comes, noticed) in [(true, false), (false, true)] {
+        let mut net = Net::row(2);
+        net.run_for(10);
+        let via = Via {
+            port: PORT_ID,
+            to: NeighbourId(1),
+        };
+        for step in 0..600_u32 {
+            net.run(net.now + Duration::from_millis(10));
+            net.routers[0].tell(net.now, via, false);
+            if comes && step.is_multiple_of(40) {
+                net.routers[0].comes(via);
+            }
+        }
+        assert_eq!(net.routers[0].stats().noticed > 0, noticed);
+    }
+}
+
+#[test]
 fn a_link_that_loses_half_isnt_used_with_hysteresis() {
     let careful = |node: usize| Settings {
         hysteresis: true,

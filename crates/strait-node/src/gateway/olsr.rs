@@ -59,6 +59,17 @@ impl Olsr {
         }
     }
 
+    /// A packet came from a neighbour, for whomever.
+    fn comes(&mut self, from: Hop) {
+        let via = Via {
+            port: from.port,
+            to: from.to,
+        };
+        for router in &mut self.routers {
+            router.comes(via);
+        }
+    }
+
     /// The medium could, or couldn't, deliver a frame.
     pub(super) fn tell(&mut self, now: Instant, port: PortId, to: NeighbourId, ok: bool) {
         for router in &mut self.routers {
@@ -146,7 +157,11 @@ pub(super) fn hear_router(
     let Some(olsr) = &mut gateway.services.olsr else {
         return Some(packet);
     };
-    if gateway.hosts.contains(from.port) || !Olsr::is_for(&packet) {
+    if gateway.hosts.contains(from.port) {
+        return Some(packet);
+    }
+    if !Olsr::is_for(&packet) {
+        olsr.comes(from);
         return Some(packet);
     }
     olsr.hear(now, &packet, from);
