@@ -155,8 +155,7 @@ impl Steps {
         for part in &self.part {
             let places = super::with_seeds(part.places()?, seeds);
             let runs = run_places(asked, part.name(), &places)?;
-            all.hashes
-                .extend(runs.iter().flatten().map(|run| run.hash));
+            all.hashes.extend(runs.iter().flatten().map(|run| run.hash));
             for (place, runs) in places.iter().zip(&runs) {
                 let steps = 0..self.steps;
                 let rows = steps.map(|step| self.row(part.name(), place, step, runs));
@@ -260,7 +259,9 @@ impl Steps {
             let named = values.map(|name| (format!("{variant}.{name}"), row.median(name)));
             all[index] = named
                 .into_iter()
-                .fold(all[index].clone(), |row, (name, value)| row.with(name, value));
+                .fold(all[index].clone(), |row, (name, value)| {
+                    row.with(name, value)
+                });
         }
         all
     }
@@ -364,7 +365,12 @@ mod tests {
 
     #[test]
     fn a_stream_counts_what_it_grew_by() {
-        let points = [(9.0, 1000.0), (11.0, 2280.0), (19.0, 3560.0), (21.0, 9000.0)];
+        let points = [
+            (9.0, 1000.0),
+            (11.0, 2280.0),
+            (19.0, 3560.0),
+            (21.0, 9000.0),
+        ];
         let run = run(report("progress", &points, &[]));
         let got = flow(None).got(&run, [10.0, 20.0]);
         assert!((got.rate_k - 2560.0 * 8.0 / 10.0 / K).abs() < 1e-9);
