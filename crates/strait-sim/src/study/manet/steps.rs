@@ -79,8 +79,7 @@ struct Picture {
     flows: Vec<String>,
 }
 
-/// The flow that the paper tells most of, the class that is policed, and the value by which its loss
-/// to the policer is called.
+/// The flow that the paper tells most of, and the class that is policed.
 const AUDIO: &str = "audio";
 const EXPEDITED: &str = "ef";
 
