@@ -10,4 +10,4 @@ pub mod tls;
 pub use self::host::{
     AppId, Application, ConnectionId, Event, Host, HostConfig, HostCounters, Stack, quoted_ends,
 };
-pub use self::programs::{InstallError, install, install_echo, install_mail};
+pub use self::programs::{InstallError, install, install_echo, install_mail, install_mail_server};

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::precedence::{Precedence, parse_common, parse_mmhs, parse_wire};
+use crate::precedence::{Precedence, parse_common, parse_mmhs, parse_prosign, parse_wire};
 
 /// Octets of a header that are looked at; what is behind them counts as the message's text.
 pub const HEADER_OCTETS_MAX: usize = 64 * 1024;
@@ -23,6 +23,8 @@ pub struct Header {
     pub mmhs: Option<Precedence>,
     /// `Priority`, or else `X-Priority`. `Importance` is something else (RFC 6758 section 3).
     pub common: Option<Precedence>,
+    /// Winlink's mark at the beginning of the subject.
+    pub subject: Option<Precedence>,
     /// How often the message was taken by a switch.
     pub received: u32,
 }
@@ -53,6 +55,8 @@ pub fn parse(octets: &[u8]) -> Header {
             priority = priority.or_else(|| word(&value()).and_then(parse_common));
         } else if is("X-Priority") {
             x_priority = x_priority.or_else(|| word(&value()).and_then(parse_common));
+        } else if is("Subject") {
+            header.subject = header.subject.or_else(|| marked(&value()));
         }
     }
     header.tunnelled = header.tunnelled.filter(|_| tunnels == 1);
@@ -100,6 +104,28 @@ fn without_comments(value: &[u8]) -> Vec<u8> {
     rest.trim_ascii().to_vec()
 }
 
+/// The precedence of a subject such as `//WL2K P/ Fuel`, also of an answer to it.
+fn marked(subject: &[u8]) -> Option<Precedence> {
+    let mut rest = subject;
+    let after = |rest: &[u8], word: &str| {
+        let (start, end) = rest.split_at_checked(word.len())?;
+        let is = start.eq_ignore_ascii_case(word.as_bytes());
+        is.then(|| end.trim_ascii_start().to_vec())
+    };
+    let mut answered;
+    while let Some(inner) = ["Re:", "Fwd:", "Fw:"]
+        .into_iter()
+        .find_map(|it| after(rest, it))
+    {
+        answered = inner;
+        rest = &answered;
+    }
+    match after(rest, "//WL2K ")?.as_slice() {
+        [letter, b'/', ..] => parse_prosign(*letter),
+        _ => None,
+    }
+}
+
 /// The first word of a value.
 fn word(value: &[u8]) -> Option<&str> {
     let text = core::str::from_utf8(value).ok()?;
@@ -109,6 +135,8 @@ fn word(value: &[u8]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     #[test]
@@ -144,6 +172,28 @@ mod tests {
         assert_eq!(header.common, Some(Precedence::Flash));
         let header = parse(b"Importance: high\r\nX-Priority: 1\r\n\r\n");
         assert_eq!(header.common, Some(Precedence::Immediate));
+    }
+
+    #[test]
+    fn a_mark_of_winlink_begins_the_subject() {
+        let of = |subject: &str| parse(format!("Subject: {subject}\r\n\r\n").as_bytes()).subject;
+        for (subject, precedence) in [
+            ("//WL2K R/ Fuel", Some(Precedence::Routine)),
+            ("//WL2K P/Fuel", Some(Precedence::Priority)),
+            ("//wl2k o/ Fuel", Some(Precedence::Immediate)),
+            ("//WL2K  Z/", Some(Precedence::Flash)),
+            ("Re: //WL2K Z/ Fuel", Some(Precedence::Flash)),
+            ("RE:Fwd: fw: //WL2K Z/ Fuel", Some(Precedence::Flash)),
+            ("//WL2K Fuel", None),
+            ("//WL2K Y/ Fuel", None),
+            ("//WL2K Z Fuel", None),
+            ("//WL2KZ/ Fuel", None),
+            ("Fuel //WL2K Z/", None),
+            ("Re:", None),
+            ("", None),
+        ] {
+            assert_eq!(of(subject), precedence, "{subject}");
+        }
     }
 
     #[test]

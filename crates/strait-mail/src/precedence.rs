@@ -107,6 +107,17 @@ pub fn parse_wire(text: &[u8]) -> Option<i8> {
     }
 }
 
+/// A precedence by the letter that radio operators send for it.
+pub const fn parse_prosign(letter: u8) -> Option<Precedence> {
+    Some(match letter.to_ascii_uppercase() {
+        b'R' => Precedence::Routine,
+        b'P' => Precedence::Priority,
+        b'O' => Precedence::Immediate,
+        b'Z' => Precedence::Flash,
+        _ => return None,
+    })
+}
+
 /// A precedence of MMHS (RFC 6477 section 4): a name, or a number. Numbers beyond the six belong
 /// to nations and count as the highest.
 pub fn parse_mmhs(text: &str) -> Option<Precedence> {

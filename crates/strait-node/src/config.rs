@@ -481,6 +481,19 @@ impl NodeConfig {
         self.mail.as_ref().filter(|mail| mail.enabled)
     }
 
+    /// How long this host's own TCP is to wait for an acknowledgement over the ports at least: as
+    /// long as the fastest port has two largest packets, where that is longer than what a kernel
+    /// waits anyway. A line that isn't known to be slow changes nothing.
+    pub fn patience(&self) -> Option<Duration> {
+        const KERNELS: Duration = Duration::from_millis(200);
+        let times = self.ports.iter().map(|port| {
+            let rate = port.line_rate()?;
+            Some(rate.time_for(2 * port.mtu.0))
+        });
+        let longest = times.collect::<Option<Vec<_>>>()?.into_iter().min();
+        longest.filter(|it| *it > KERNELS)
+    }
+
     /// As a journal has it: what is kept of passwords is in none.
     #[must_use]
     pub fn without_secrets(&self) -> Self {

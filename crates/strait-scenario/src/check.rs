@@ -509,19 +509,37 @@ fn ends_in_time(source: &Source<'_>, path: &str, at: Duration, scenario: &Scenar
     Err(source.error(path, &message))
 }
 
-/// Mail is brought to the gateway that its host is behind, for a mailbox of another.
+/// Mail is brought to the gateway that its host is behind, for a mailbox of another, or of a host.
 fn mail(source: &Source<'_>, loaded: &Loaded) -> Checked {
-    for (index, traffic) in loaded.scenario.traffic.iter().enumerate() {
-        let is_mail = matches!(traffic.what, Traffic::Mail { .. });
-        if is_mail && post(loaded, traffic).is_none() {
+    let scenario = &loaded.scenario;
+    for (index, traffic) in scenario.traffic.iter().enumerate() {
+        let Traffic::Mail { pause, .. } = traffic.what else {
+            continue;
+        };
+        let to_host = scenario.hosts.iter().any(|it| it.name == traffic.to);
+        let path = |key: &str| format!("traffic.{index}.{key}");
+        if post(loaded, &scenario.traffic, traffic).is_none() {
+            let there = if to_host {
+                "a [[mail.route]] of a gateway to its address, with a domain and a `port`"
+            } else {
+                "[mail] with `mailboxes`"
+            };
             let message = format!(
-                "`{}` needs [mail] with `mailboxes`, and the gateway of `{}` [mail] with `listen` at \
-                 an IPv{} address that the host reaches",
+                "`{}` needs {there}, and the gateway of `{}` [mail] with `listen` at an IPv{} address \
+                 that the host reaches",
                 traffic.to,
                 traffic.from,
                 u8::from(traffic.family)
             );
-            return Err(source.error(&format!("traffic.{index}.to"), &message));
+            return Err(source.error(&path("to"), &message));
+        }
+        if to_host && traffic.is_binary_mail() {
+            let message = "is for gateways: a host's server takes text alone";
+            return Err(source.error(&path("text"), message));
+        }
+        if !to_host && !pause.is_zero() {
+            let message = "is for a host's server: a gateway stores at once";
+            return Err(source.error(&path("pause"), message));
         }
     }
     Ok(())

@@ -53,7 +53,7 @@ pub use dns::with_resolver;
 pub use echo::echo_service;
 pub use link::load_link;
 pub use load::{DiskFiles, Files, Link, LinkEnd, Loaded, LoadedNode, load_node, traffic_of};
-pub use mail::{Post, post};
+pub use mail::{MailServer, Post, post};
 pub use medium::Membership;
 
 /// A scenario file as written.

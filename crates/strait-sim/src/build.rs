@@ -756,7 +756,7 @@ impl Built {
             };
             let ports = Ports::nth(index as u16);
             if matches!(config.what, Traffic::Mail { .. }) {
-                let post = strait_scenario::post(loaded, config);
+                let post = strait_scenario::post(loaded, &self.traffic, config);
                 let post = post.ok_or_else(|| wrong("there is no such switch".into()))?;
                 let ends = address(from).map(|address| (address, post.switch));
                 let ends = ends.ok_or_else(|| wrong("its host has no such address".into()))?;
@@ -764,6 +764,11 @@ impl Built {
                 let host = host.ok_or_else(|| wrong("comes from no host".into()))?;
                 let addresses = [post.sender.as_str(), &post.recipient];
                 strait_hosts::install_mail(config, host, ends, addresses, ports, seed);
+                let far = self.world.host_mut(self.nodes[to]);
+                if let (Some(server), Some(host)) = (post.server, far) {
+                    let place = (server.address.port(), server.lmtp);
+                    strait_hosts::install_mail_server(config, host, place, &server.boxes)?;
+                }
                 continue;
             }
             if config.is_echo() {

@@ -7,6 +7,7 @@ use strait_core::Instant;
 use strait_core::hash::RunHash;
 use strait_core::stats::{ClassStats, Stats};
 use strait_core::time::Duration;
+use strait_hosts::Host;
 use strait_report::Series;
 use strait_report::table::Check;
 use strait_scenario::topology::Role;
@@ -451,8 +452,11 @@ fn mailbox(config: &TrafficConfig, octets: u64, built: &Built) -> FlowLog {
     let mut log = FlowLog::new(&config.name, Side::To);
     let text = strait_traffic::mail_text(config, built.seed, octets);
     let member = built.topology.find(&config.to);
-    let all = member.map_or(&[][..], |it| delivered(&built.world, built.nodes[it]));
-    let found = all.iter().find_map(|(at, lies)| {
+    let node = member.map(|it| built.nodes[it]);
+    let host = node.and_then(|it| built.world.host(it));
+    let switched = node.map_or(&[][..], |it| delivered(&built.world, it));
+    let mut all = switched.iter().chain(host.into_iter().flat_map(Host::mail));
+    let found = all.find_map(|(at, lies)| {
         let wrong = strait_traffic::mail_wrong(config, &text, lies)?;
         Some((at.as_nanos(), wrong))
     });

@@ -73,7 +73,7 @@ impl TrafficConfig {
         Ok(())
     }
 
-    /// Whether its other end is a gateway, and no host.
+    /// Whether its other end may be a gateway.
     pub const fn is_to_gateway(&self) -> bool {
         self.is_echo() || matches!(self.what, Traffic::Mail { .. })
     }
@@ -364,6 +364,8 @@ pub enum Traffic {
         octets: u64,
         /// The value of MT-PRIORITY, if it says one.
         priority: Option<i8>,
+        /// How long the server of a host's mailboxes takes to store it.
+        pause: Duration,
         /// How the host's end is made.
         options: TcpOptions,
     },

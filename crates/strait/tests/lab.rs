@@ -284,6 +284,23 @@ fn a_gateways_own_service_is_the_same_live_and_simulated() {
 }
 
 #[test]
+fn a_server_of_mailboxes_has_mail_by_lmtp_live_as_in_virtual_time() {
+    if !can_run("lab mailboxes") {
+        return;
+    }
+    let told = compared("../mail/mailboxes.toml");
+    told.expect_all(&[
+        "mail-mailbox-all",
+        "mail-mailbox-connections",
+        "mail-mailbox-flash",
+        "agree-routine-8-time",
+        "agree-flash-time",
+        "lab-wrong-octets",
+        "lab-nothing-left",
+    ]);
+}
+
+#[test]
 fn connections_go_through_proxies_live_as_in_virtual_time() {
     if !can_run("lab proxied") {
         return;

@@ -68,4 +68,9 @@ pub trait Application {
 
     /// What it has measured so far.
     fn log(&self) -> &FlowLog;
+
+    /// The messages in its mailboxes, and when they came there.
+    fn mail(&self) -> &[(Instant, Vec<u8>)] {
+        &[]
+    }
 }

@@ -159,6 +159,11 @@ impl Host {
         self.apps.iter().map(|app| app.log())
     }
 
+    /// The messages in the host's mailboxes, and when they came there.
+    pub fn mail(&self) -> impl Iterator<Item = &(Instant, Vec<u8>)> {
+        self.apps.iter().flat_map(|app| app.mail())
+    }
+
     fn call(&mut self, now: Instant, id: AppId, event: Event<'_>) {
         let Some(app) = self.apps.get_mut(id.0 as usize) else {
             return;

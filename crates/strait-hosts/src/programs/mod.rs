@@ -7,6 +7,7 @@ mod echo;
 mod flow;
 mod http;
 mod mail;
+mod mail_server;
 mod measured;
 mod mgen;
 mod page_client;
@@ -38,6 +39,7 @@ use self::dns::{Aim, LookUp, Lookups, NameServer, Named};
 use self::echo::{EchoAsker, EchoCaller, Safety};
 use self::flow::{Datagrams, Form, Pace};
 use self::mail::MailCaller;
+use self::mail_server::MailServer;
 use self::measured::{MeasureClient, MeasureServer};
 use self::mgen::{MgenReceiver, MgenSender};
 use self::page_client::{PageClient, Place, Task};
@@ -249,6 +251,7 @@ pub fn install_mail(
         octets,
         priority,
         options,
+        ..
     } = config.what.clone()
     else {
         return;
@@ -284,6 +287,49 @@ pub fn install_mail(
     caller.log.transfer();
     from.install(|_| caller);
 }
+
+/// Puts a server of mailboxes for this and other traffics on a host: at a port, by LMTP or SMTP,
+/// with the parts of addresses before the `@` and how long a message takes to be stored there.
+/// Nothing if it is there already.
+///
+/// # Errors
+/// [`InstallError`] if another application has the port.
+pub fn install_mail_server(
+    config: &TrafficConfig,
+    host: &mut Host,
+    (port, lmtp): (u16, bool),
+    boxes: &[(String, Duration)],
+) -> Result<(), InstallError> {
+    let Traffic::Mail { options, .. } = &config.what else {
+        return Ok(());
+    };
+    let log = FlowLog::new(MAIL_SERVER, Side::To);
+    if host.logs().any(|it| it.traffic == log.traffic) {
+        return Ok(());
+    }
+    let taken = InstallError::PortInUse {
+        traffic: config.name.clone(),
+        host: host.name().into(),
+        port,
+    };
+    let boxes = boxes.iter().cloned().collect();
+    let mut bound = true;
+    host.install(|stack| {
+        let dscp = 0;
+        bound = stack.listen(
+            port,
+            TcpOptions {
+                dscp,
+                ..options.clone()
+            },
+        );
+        MailServer::new(log, lmtp, boxes)
+    });
+    if bound { Ok(()) } else { Err(taken) }
+}
+
+/// No traffic's name: these have no spaces.
+const MAIL_SERVER: &str = "mail server";
 
 fn span(config: &TrafficConfig, seed: u64) -> Span {
     Span {

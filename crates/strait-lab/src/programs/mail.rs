@@ -1,4 +1,5 @@
-//! A message brought to a gateway's switch by Python's smtplib, and found in a Maildir.
+//! A message brought to a gateway's switch by Python's smtplib, and found in a Maildir: of the
+//! gateway, or of a server of mailboxes on a host.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,16 +7,19 @@ use std::process::Command;
 use std::time::UNIX_EPOCH;
 
 use strait_core::time::Duration;
-use strait_scenario::Post;
+use strait_scenario::{MailServer, Post};
 use strait_traffic::{FlowLog, Side, Traffic, Transfer, mail_text, mail_wrong, report};
 
 use super::web::stop;
 use super::{Collected, Flow, Origin, Program};
+use crate::ground::net::is_bound;
 use crate::ground::process::Running;
 use crate::{LabError, Stage};
 
 /// What brings the message.
 const MAILER: &str = include_str!("mail.py");
+/// Who keeps a host's mailboxes.
+const SERVER: &str = include_str!("mail_server.py");
 /// Long enough for a process to start.
 const LEAD: Duration = Duration::from_millis(500);
 
@@ -26,6 +30,8 @@ pub(crate) struct Mail {
     priority: String,
     text: Vec<u8>,
     client: Option<Running>,
+    /// The host's server, if this is the traffic that has started it.
+    server: Option<Running>,
 }
 
 impl Mail {
@@ -41,13 +47,42 @@ impl Mail {
             priority: priority.map_or_else(|| "-".into(), |it| it.to_string()),
             text: mail_text(&flow.config, seed, octets),
             client: None,
+            server: None,
         })
     }
 
     /// The folder where the recipient's mail lies.
     fn mailbox(&self, stage: &Stage<'_>, flow: &Flow) -> PathBuf {
         let maildir = stage.scratch.file(&maildir(&flow.config.to));
-        maildir.join(self.post.recipient.to_lowercase()).join("new")
+        let recipient = self.post.recipient.to_lowercase();
+        let name = match self.post.server {
+            Some(_) => recipient.split('@').next().unwrap_or_default(),
+            None => &recipient,
+        };
+        maildir.join(name).join("new")
+    }
+
+    /// Starts the host's server.
+    fn serve(
+        &self,
+        stage: &Stage<'_>,
+        flow: &Flow,
+        server: &MailServer,
+    ) -> Result<Running, LabError> {
+        let mut command = Command::new("python3");
+        let address = server.address;
+        command.args(["-c", SERVER]);
+        command.args([address.ip().to_string(), address.port().to_string()]);
+        command.arg(if server.lmtp { "lmtp" } else { "smtp" });
+        command.arg(stage.scratch.file(&maildir(&flow.config.to)));
+        for (name, pause) in &server.boxes {
+            command.args([name, &pause.as_nanos().to_string()]);
+        }
+        stage.start(
+            flow.host(stage, 1),
+            &format!("{}-mail", flow.config.to),
+            command,
+        )
     }
 
     /// The message as it lies there: when it came, by the calendar, and how many of its octets are
@@ -70,6 +105,28 @@ pub(crate) fn maildir(node: &str) -> String {
 }
 
 impl Program for Mail {
+    fn prepare(&mut self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
+        let Some(server) = &self.post.server else {
+            return Ok(());
+        };
+        // One has all mailboxes, whichever traffic starts it: the first.
+        let first = server.boxes.first().map(|(name, _)| name);
+        if first == Some(&flow.config.name.to_lowercase()) {
+            self.server = Some(self.serve(stage, flow, server)?);
+        }
+        Ok(())
+    }
+
+    fn is_prepared(&self, stage: &Stage<'_>, flow: &Flow) -> Result<bool, LabError> {
+        let Some(running) = &self.server else {
+            return Ok(true);
+        };
+        running.expect_alive()?;
+        let server = self.post.server.as_ref();
+        let port = server.map_or(0, |it| it.address.port());
+        is_bound(flow.host(stage, 1), true, port).map_err(Into::into)
+    }
+
     fn lead(&self) -> Duration {
         LEAD
     }
@@ -105,6 +162,7 @@ impl Program for Mail {
 
     fn finish(&mut self) {
         stop(self.client.as_ref());
+        stop(self.server.as_ref());
     }
 
     fn collect(&self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Collected {

@@ -133,6 +133,7 @@ impl Flow {
     fn new(
         loaded: &Loaded,
         topology: &Topology,
+        traffic: &[TrafficConfig],
         index: usize,
         config: &TrafficConfig,
     ) -> Result<Self, LabError> {
@@ -163,8 +164,15 @@ impl Flow {
                 service.ok_or_else(|| wrong("there is no such service"))?,
             )
         } else if matches!(config.what, Traffic::Mail { .. }) {
-            let post = post(loaded, config).ok_or_else(|| wrong("there is no such switch"))?;
-            (near, post.switch)
+            let post = post(loaded, traffic, config);
+            let post = post.ok_or_else(|| wrong("there is no such switch"))?;
+            let far = topology
+                .find(&config.to)
+                .map(|id| topology.members[id].role);
+            match far {
+                Some(Role::Host(host)) => (host, post.switch),
+                _ => (near, post.switch),
+            }
         } else {
             end(&config.to, ports.to)?
         };
@@ -257,11 +265,11 @@ pub(crate) fn cast(
 ) -> Result<Vec<Part>, LabError> {
     let traffic = loaded.traffic(variant);
     let traffic = traffic.map_err(|error| LabError::Scenario(error.to_string()))?;
-    let traffic = traffic.iter().enumerate();
-    traffic
+    let numbered = traffic.iter().enumerate();
+    numbered
         .map(|(index, config)| {
             let config = &*with_resolver(loaded, variant, config);
-            let flow = Flow::new(loaded, topology, index, config)?;
+            let flow = Flow::new(loaded, topology, &traffic, index, config)?;
             let program: Box<dyn Program> = match config.what {
                 Traffic::Ping { .. } => Box::new(Ping::new(&flow)?),
                 Traffic::Dns { .. } => Box::new(Dig::new(&flow)?),
@@ -275,7 +283,7 @@ pub(crate) fn cast(
                     Box::new(Echo::new(&flow)?)
                 }
                 Traffic::Mail { .. } => {
-                    let post = post(loaded, config);
+                    let post = post(loaded, &traffic, config);
                     let post = post.ok_or_else(|| flow.wrong("there is no such switch"))?;
                     Box::new(Mail::new(&flow, post, loaded.scenario.seed)?)
                 }

@@ -50,8 +50,11 @@ fn interface(config: &NodeConfig, side: &HostConfig) -> TunPort {
         mtu: side.mtu.0 as u32,
     };
     match side.kind {
-        HostKind::Tun if config.host.further.is_empty() => TunPort::new(interface),
-        HostKind::Tun => TunPort::new(interface).one_of_several(),
+        HostKind::Tun => {
+            let several = !config.host.further.is_empty();
+            let port = TunPort::new(interface).patient(config.patience());
+            if several { port.one_of_several() } else { port }
+        }
         HostKind::Tap => {
             // They are the gateway's own, not this host's.
             interface.addresses.clear();

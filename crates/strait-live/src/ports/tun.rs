@@ -97,6 +97,8 @@ pub struct TunPort {
     config: TunConfig,
     /// The kernel may answer by another interface what came by this one.
     one_of_several: bool,
+    /// What the kernel's TCP waits for an acknowledgement at least.
+    patience: Option<Duration>,
     /// Of a TAP.
     ethernet: Option<Ethernet>,
     file: Option<File>,
@@ -150,6 +152,7 @@ impl TunPort {
         Self {
             config,
             one_of_several: false,
+            patience: None,
             ethernet: None,
             file: None,
             counts: IoCounts {
@@ -159,6 +162,13 @@ impl TunPort {
                 backlog_octets_max: 0,
             },
         }
+    }
+
+    /// The same, where the kernel's TCP waits for an acknowledgement at least so long: what stands
+    /// behind another packet on a slow line isn't lost.
+    pub(crate) const fn patient(mut self, patience: Option<Duration>) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The same, one of several interfaces of a gateway.
@@ -249,6 +259,13 @@ impl TunPort {
             netlink.add_address(link.index, name, *address, *length)?;
         }
         netlink.set_up(link.index, name, true)?;
+        for (address, length) in &self.config.addresses {
+            let Some(patience) = self.patience else { break };
+            // Without it, connections repeat what isn't lost, but work.
+            if let Err(error) = netlink.set_patience(link.index, *address, *length, patience) {
+                tracing::warn!(interface = name, %error, "TCP won't wait for the line");
+            }
+        }
         Ok(())
     }
 }

@@ -475,7 +475,8 @@ fn determine(
     header: &Header,
 ) -> (i8, bool) {
     let said = parameter.or(header.tunnelled);
-    let guessed = header.mmhs.or(header.common).unwrap_or(listener.default);
+    let guessed = header.mmhs.or(header.common).or(header.subject);
+    let guessed = guessed.unwrap_or(listener.default);
     let wire = said.unwrap_or_else(|| guessed.wire());
     let most = match user {
         Some(user) => user.most.wire(),

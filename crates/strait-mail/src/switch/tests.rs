@@ -606,6 +606,8 @@ fn what_says_nothing_is_routine_and_its_sender_is_told_the_value() {
         ("MT-Priority: 6", 6),
         ("MMHS-Primary-Precedence: flash", 4),
         ("X-Priority: 1", 2),
+        ("Subject: //WL2K Z/ Fuel", 4),
+        ("Subject: //WL2K Z/ Fuel\r\nX-Priority: 1", 2),
     ] {
         world.submit(1, "", "ops@b.example", &format!("{header}\r\n\r\nhello"));
         let (_, _, text) = world.sites[1].delivered.pop().unwrap();

@@ -501,6 +501,28 @@ mod tests {
     ];
 
     #[test]
+    fn tcp_waits_for_the_fastest_port_if_that_is_slow() {
+        let patience = |ports: &[&str]| {
+            let port = |(n, keys): (usize, &&str)| format!("[[port]]\nname = \"p{n}\"\n{keys}\n");
+            let ports: String = ports.iter().enumerate().map(port).collect();
+            let text = format!("name = \"a\"\nhost = {{}}\n{ports}");
+            let config = parse::<NodeConfig>("a.toml", &text).unwrap();
+            config.patience().map(|it| it.as_millis())
+        };
+        const SERIAL: &str = "kind = \"serial\"\nbaud = 9600";
+        const FAST: &str = "kind = \"serial\"\nbaud = 230400";
+        // Two packets of 1500 octets of ten bits.
+        assert_eq!(patience(&[SERIAL]), Some(3125));
+        assert_eq!(
+            patience(&["kind = \"serial\"\nbaud = 9600\nmtu = 576"]),
+            Some(1200)
+        );
+        assert_eq!(patience(&[SERIAL, FAST]), None);
+        assert_eq!(patience(&[SERIAL, GOOD[1]]), None);
+        assert_eq!(patience(&[]), None);
+    }
+
+    #[test]
     fn a_key_of_another_kind_is_refused_where_it_stands() {
         for (key, others) in [
             ("device = \"/dev/x\"", "\"serial\" or \"ip\" or \"kiss\""),

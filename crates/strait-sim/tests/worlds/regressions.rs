@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use strait_core::Instant;
-use strait_scenario::{Loaded, Scenario, World};
+use strait_scenario::{DiskFiles, Loaded, Scenario, World};
 use strait_sim::{Options, build, check, run_once, run_scenario};
 use strait_wire::ip::{PacketInfo, TcpFlags, protocol, tcp_header};
 use strait_wire::pcapng::{Block, Reader};
@@ -188,6 +188,29 @@ fn mail_goes_by_precedence_and_outlives_a_link_and_a_switch() {
     holds("mail/flash.toml");
     holds("mail/cut.toml");
     holds("mail/hops.toml");
+    holds("mail/mailboxes.toml");
+}
+
+/// The same with one connection at a time, which each message of a precedence waits for.
+#[test]
+fn further_connections_to_a_server_that_takes_its_time_save_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let file = folder.join("mail/mailboxes.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let time_s = |text: &str| {
+        let loaded = Scenario::load_text(&DiskFiles, &file, text).unwrap();
+        let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+        let flow = run.flows.iter().find(|it| it.name == "routine-8").unwrap();
+        flow.metrics["time_s"]
+    };
+    let (two, one) = (
+        time_s(&text),
+        time_s(&text.replace("connections = 2\n", "")),
+    );
+    assert!(
+        one > 22.0 && two < 0.65 * one,
+        "{two} s with two, {one} s with one"
+    );
 }
 
 /// Where the far end hasn't heard of a connection's end, the next one between the same ends would

@@ -25,7 +25,8 @@ pub struct TrafficKeys {
     pub kind: Kind,
     /// The host that begins: the sender, or the client of a page.
     pub from: String,
-    /// The other host; of an echo or mail, the gateway with the service or the mailbox.
+    /// The other host; of an echo, the gateway with the service. mail: the gateway or the host with
+    /// the mailbox.
     pub to: String,
     /// When it begins.
     #[serde(default = "zero")]
@@ -92,7 +93,8 @@ pub struct TrafficKeys {
     /// pair: how many trains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trains: Option<u32>,
-    /// pair: mean pause between two groups.
+    /// pair: mean pause between two groups. mail to a host: how long its server takes to store the
+    /// message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Time>,
     /// page: objects, the first being the root. dns: names, asked for in turn.
@@ -353,6 +355,7 @@ impl TrafficKeys {
         Ok(Traffic::Mail {
             octets: self.octets.ok_or_else(|| self.missing("octets"))?.0,
             priority,
+            pause: self.pause.map_or(Duration::ZERO, |pause| pause.0),
             options: self.tcp_options(true)?,
         })
     }
@@ -416,7 +419,7 @@ impl TrafficKeys {
             KindKey::new("timeout", self.timeout.is_some(), &[Tcp, Pair]),
             KindKey::new("train", self.train.is_some(), &[Pair]),
             KindKey::new("trains", self.trains.is_some(), &[Pair]),
-            KindKey::new("pause", self.pause.is_some(), &[Pair]),
+            KindKey::new("pause", self.pause.is_some(), &[Pair, Mail]),
             KindKey::new("objects", self.objects.is_some(), &[Page, Dns]),
             KindKey::new("life", self.life.is_some(), &[Dns]),
             KindKey::new("connections", self.connections.is_some(), &[Page]),

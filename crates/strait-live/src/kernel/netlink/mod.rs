@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
+    NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{
@@ -23,12 +23,19 @@ use netlink_sys::{Socket, SocketAddr};
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike};
+use strait_core::Duration;
+use strait_core::prefix::Prefix;
 
 use crate::error::{Doing, Error};
 
 mod led;
 
 pub use self::led::{LedEvents, LedRoute, PROTOCOL};
+
+/// The metric of the kernel's own routes of IPv6.
+const METRIC_V6: u32 = 256;
+/// The number of a route's attribute: the shortest time until TCP repeats.
+const RTO_MIN: u32 = 13;
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -307,6 +314,45 @@ impl Netlink {
         message.attributes.push(control(congestion));
         self.create(Message::NewRoute(message))
             .doing(|| format!("add a route to {prefix}/{length}, with {congestion} for TCP"))
+    }
+
+    /// Has TCP wait at least so long for an acknowledgement from the network of an interface's
+    /// address, before it sends anything again.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_patience(
+        &mut self,
+        link: u32,
+        address: IpAddr,
+        length: u8,
+        patience: Duration,
+    ) -> Result<(), Error> {
+        let Some(network) = Prefix::new(address, length).map(Prefix::network) else {
+            return Ok(());
+        };
+        if length == if address.is_ipv4() { 32 } else { 128 } {
+            // The address alone: there is nobody else.
+            return Ok(());
+        }
+        // In place of the kernel's own, which it is otherwise the same as.
+        let mut message = route_message(network.address, length, None, Some(link));
+        message.header.protocol = RouteProtocol::Kernel;
+        message.attributes.push(match address {
+            IpAddr::V4(_) => RouteAttribute::PrefSource(RouteAddress::from(address)),
+            IpAddr::V6(_) => RouteAttribute::Priority(METRIC_V6),
+        });
+        let ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        // Only what is locked bounds the time.
+        let metrics = vec![RouteMetric::Lock(1 << RTO_MIN), RouteMetric::RtoMin(ms)];
+        message.attributes.push(RouteAttribute::Metrics(metrics));
+        self.change(Message::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
+            .doing(|| {
+                format!(
+                    "have TCP wait for answers from {}/{length}",
+                    network.address
+                )
+            })
     }
 
     /// Removes a route from the main table.
