@@ -40,10 +40,15 @@ def sh(command, check=True):
     return done.stdout
 
 
-def build():
-    """Two namespaces with a wire between them."""
+def clear():
+    """Removes the namespaces."""
     for name in SITES:
         sh(f"ip netns del {name}", check=False)
+
+
+def build():
+    """Two namespaces with a wire between them."""
+    clear()
     sh("ip netns add m-a; ip netns add m-b; ip link add m-ab netns m-a type veth peer name m-ba netns m-b")
     for own, (name, wire) in enumerate(zip(SITES, ("m-ab", "m-ba")), 1):
         sh(f"ip -n {name} addr add 10.5.0.{own}/30 dev {wire}; ip -n {name} link set {wire} up;"
@@ -260,6 +265,7 @@ def main():
         # A thread is in a namespace for good.
         with concurrent.futures.ThreadPoolExecutor(1) as thread:
             told[what] = thread.submit(run, strait, by, policy).result()
+        clear()
         print(what, json.dumps(told[what]), flush=True)
     ours = told["strait"]["beside_s"]
     checks = {"msg-exim": ours / told["exim, FIFO"]["beside_s"],

@@ -21,8 +21,8 @@ import sys
 import threading
 import time
 
-from mail_exim import build, enter, sh
-from mail_servers import USERS, dovecot, postfix, with_users
+from mail_exim import build, clear, enter, sh
+from mail_servers import USERS, dovecot, opensmtpd, postfix, with_users
 
 PASSWORD = "secret"
 
@@ -37,6 +37,9 @@ class Ground:
         self.start("m-a", [strait, "run", self.node()])
         self.postfix()
         self.dovecot()
+        if os.path.exists(f"{root}/usr/sbin/smtpd"):
+            self.start("m-b", opensmtpd(root, self.folder, {
+                "address": ("10.5.0.2", 2526), "domain": "o.example", "relay": "10.5.0.1:2525", "user": "postfix"}))
         sink = [f"{root}/usr/sbin/smtp-sink", "-u", "postfix"]
         self.start("m-b", [*sink, "-d", f"{self.folder}/sink/%M.", "10.5.0.2:2600", "10"],
                    self.make("sink", "postfix"))
@@ -84,6 +87,10 @@ maildir = "{self.folder}/a.mail"
 domains = ["b.example"]
 to = "10.5.0.2"
 port = 25
+[[mail.route]]
+domains = ["o.example"]
+to = "10.5.0.2"
+port = 2526
 [[mail.route]]
 domains = ["sink.example"]
 to = "10.5.0.2"
@@ -144,6 +151,7 @@ neighbours = [{{ name = "b", address = "127.0.0.1:7001" }}]
             process.terminate()
         for process in self.running:
             process.wait()
+        clear()
 
 
 class Delta:
@@ -243,6 +251,13 @@ def tried(ground):
     ground.bring("10.5.0.2", 25, "ops@a.example", "in")
     count, header = ground.lies("a.mail", "in")
     yield "from Postfix, which says nothing", count == 1 and "PRIORITY -2;" in header
+    if os.path.exists(f"{ground.root}/usr/sbin/smtpd"):
+        ground.bring("127.0.0.1", 2525, "ops@o.example", "open out", ["MT-PRIORITY=4"])
+        count, header = ground.lies("open.boxes", "open out")
+        yield "to OpenSMTPD", (count, re.findall("MT-Priority: (.*)", header)) == (1, ["4"])
+        ground.bring("10.5.0.2", 2526, "ops@a.example", "open in")
+        count, header = ground.lies("a.mail", "open in")
+        yield "from OpenSMTPD", count == 1 and "PRIORITY -2;" in header
     swaks = f"perl {ground.root}/usr/bin/swaks --server 127.0.0.1:2525 --from ops@a.example"
     sh(f"ip netns exec m-a {swaks} --to ops@a.example --header 'Subject: swaks' --header 'X-Priority: 1'")
     count, header = ground.lies("a.mail", "swaks")

@@ -1,4 +1,4 @@
-"""Postfix, Exim and Dovecot with configurations and spools of their own, from wherever their files are."""
+"""Postfix, Exim, OpenSMTPD and Dovecot with configurations and spools of their own, from wherever their files are."""
 
 import atexit
 import os
@@ -7,7 +7,8 @@ import sys
 import tempfile
 
 # Names that the servers insist on, with numbers that nobody else has.
-USERS = {"postfix": 64_101, "postdrop": 64_102, "Debian-exim": 64_103, "dovecot": 64_104, "dovenull": 64_105}
+USERS = {"postfix": 64_101, "postdrop": 64_102, "Debian-exim": 64_103, "dovecot": 64_104, "dovenull": 64_105,
+         "opensmtpd": 64_106, "opensmtpq": 64_107}
 # Postfix's services, and how many processes of some it insists on; 0 is any number.
 SERVICES = [("pickup", "unix", "n", "pickup"), ("cleanup", "unix", "n", "cleanup"), ("qmgr", "unix", "n", "qmgr"),
             ("tlsmgr", "unix", "-", "tlsmgr"), ("rewrite", "unix", "-", "trivial-rewrite"),
@@ -40,9 +41,13 @@ def with_users(name, root=None):
         with open(path, "w", encoding="utf-8") as out:
             out.write(text + "".join(line(*it) for it in USERS.items()))
         mounts.append(f"mount --bind {path} /etc/{file}")
-    for place in ("/usr/bin", "/usr/lib"):
+    for place in ("/usr/bin", "/usr/lib", "/usr/libexec"):
         if root and os.path.isdir(root + place):
             mounts.append(f"mount -t overlay -o lowerdir={root}{place}:{place} none {place}")
+    if root and os.path.exists(f"{root}/usr/sbin/smtpd"):
+        # OpenSMTPD's queue and the folder that it shuts itself in are at places of its own.
+        os.makedirs(os.path.join(folder, "lib/opensmtpd/empty"))
+        mounts += [f"mount -t overlay -o lowerdir={folder}/lib:/var/lib none /var/lib", "mount -t tmpfs none /var/spool"]
     again = " && ".join(mounts + ['exec python3 "$@"'])
     os.execvpe("unshare", ["unshare", "--mount", "--propagation", "private", "sh", "-c", again, "sh", *sys.argv],
                {**os.environ, "MAIL_SERVERS": folder})
@@ -154,6 +159,22 @@ begin retry
 * * F,1h,5s
 """)
     return [program, "-C", config, "-bdf", "-oX", "25"]
+
+
+def opensmtpd(root, folder, site):
+    """The command of an OpenSMTPD that hears at an address and port; its own domain's mail goes into a Maildir
+    of a user's, all other to the relay."""
+    boxes = make(folder, "open.boxes", (USERS[site["user"]],) * 2)
+    address, port = site["address"]
+    config = write(folder, "smtpd.conf", f"""table boxes {{ "ops" = "{site["user"]}" }}
+listen on {address} port {port} hostname mx.{site["domain"]}
+action "here" maildir "{boxes}/ops" alias <boxes>
+action "there" relay host "smtp://{site["relay"]}"
+match from any for domain "{site["domain"]}" action "here"
+match from any for any action "there"
+""")
+    os.chmod(config, 0o600)
+    return [f"{root}/usr/sbin/smtpd", "-d", "-f", config]
 
 
 def dovecot(root, folder, site):

@@ -113,9 +113,10 @@ const TOOLS: [Tool; 18] = [
 
 /// Packages that can't be installed beside each other, or would leave a server on this host: only
 /// their files are wanted, below `target/programs`; and what these need beyond a usual host.
-const UNPACKED: [(&str, &str); 8] = [
+const UNPACKED: [(&str, &str); 9] = [
     ("postfix", "usr/lib/postfix/sbin/master"),
     ("exim4-daemon-light", "usr/sbin/exim4"),
+    ("opensmtpd", "usr/sbin/smtpd"),
     ("swaks", "usr/bin/swaks"),
     ("s-nail", "usr/bin/s-nail"),
     ("mutt", "usr/bin/mutt"),
@@ -123,7 +124,8 @@ const UNPACKED: [(&str, &str); 8] = [
     ("dovecot-imapd", "usr/lib/dovecot/imap"),
     ("dovecot-lmtpd", "usr/lib/dovecot/lmtp"),
 ];
-const LIBRARIES: [&str; 14] = [
+const LIBRARIES: [&str; 15] = [
+    "libevent-2.1-7",
     "libidn12",
     "libgnutls-dane0",
     "libdb5.3",

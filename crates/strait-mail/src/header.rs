@@ -1,6 +1,8 @@
 //! What a message's header says of its precedence and of its way so far. Only a few fields are
 //! looked at, and no octet is changed.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::precedence::{Precedence, parse_common, parse_mmhs, parse_prosign, parse_wire};
@@ -9,6 +11,8 @@ use crate::precedence::{Precedence, parse_common, parse_mmhs, parse_prosign, par
 pub const HEADER_OCTETS_MAX: usize = 64 * 1024;
 /// Fields of `MT-Priority` that are remembered; a message with more has been tampered with.
 const TUNNELS_MAX: usize = 8;
+/// By what a person knows a message again.
+const NAMING: [&str; 3] = ["Date", "Message-ID", "Subject"];
 /// Characters of a field's value that are looked at.
 const VALUE_OCTETS_MAX: usize = 256;
 
@@ -25,6 +29,8 @@ pub struct Header {
     pub common: Option<Precedence>,
     /// Winlink's mark at the beginning of the subject.
     pub subject: Option<Precedence>,
+    /// The first of each of [`NAMING`], on a line of plain characters each.
+    pub naming: Vec<String>,
     /// How often the message was taken by a switch.
     pub received: u32,
 }
@@ -41,6 +47,11 @@ pub fn parse(octets: &[u8]) -> Header {
         let value = || unfolded(&field[colon + 1..]);
         let name = field[..colon].trim_ascii_end();
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let naming = NAMING.into_iter().find(|it| is(it));
+        let is_there = |known: &str| header.naming.iter().any(|it| it.starts_with(known));
+        if let Some(known) = naming.filter(|known| !is_there(known)) {
+            header.naming.push(format!("{known}: {}", shown(&value())));
+        }
         if is("Received") {
             header.received += 1;
         } else if is("MT-Priority") {
@@ -90,6 +101,18 @@ fn unfolded(value: &[u8]) -> Vec<u8> {
     octets.trim_ascii().to_vec()
 }
 
+/// What a report may have of it.
+fn shown(value: &[u8]) -> String {
+    let plain = |it: &u8| {
+        if it.is_ascii_graphic() {
+            char::from(*it)
+        } else {
+            ' '
+        }
+    };
+    value.iter().map(plain).collect()
+}
+
 /// A value without what stands in round brackets.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let (mut depth, mut rest) = (0_u32, Vec::new());
@@ -135,8 +158,6 @@ fn word(value: &[u8]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use super::*;
 
     #[test]
@@ -172,6 +193,16 @@ mod tests {
         assert_eq!(header.common, Some(Precedence::Flash));
         let header = parse(b"Importance: high\r\nX-Priority: 1\r\n\r\n");
         assert_eq!(header.common, Some(Precedence::Immediate));
+    }
+
+    #[test]
+    fn a_message_is_named_by_plain_lines() {
+        let text = "Subject: a\r\n\tb\u{e9}\u{7}\r\nsubject: c\r\nMESSAGE-ID:<x@y>\r\nX: y\r\n\r\nDate: z\r\n";
+        let naming = parse(text.as_bytes()).naming;
+        assert_eq!(naming, ["Subject: a b   ", "Message-ID: <x@y>"]);
+        let long = format!("Date: {}\r\n\r\n", "9".repeat(1000));
+        // One of these is the space behind the colon.
+        assert_eq!(parse(long.as_bytes()).naming[0].len(), 5 + VALUE_OCTETS_MAX);
     }
 
     #[test]

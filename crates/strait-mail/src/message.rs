@@ -50,6 +50,8 @@ pub struct Message {
     pub trace: String,
     /// Where fields `MT-Priority` lie in its text.
     pub tunnels: Vec<(u32, u32)>,
+    /// Fields by which its sender knows it again, a line each.
+    pub naming: Vec<String>,
     /// Whoever hasn't got it yet.
     pub recipients: Vec<Recipient>,
 }
@@ -108,6 +110,7 @@ impl Message {
         for (start, end) in &self.tunnels {
             line("tunnel", &format!("{start} {end}"));
         }
+        self.naming.iter().for_each(|it| line("naming", it));
         for recipient in &self.recipients {
             let orcpt = recipient.orcpt.as_deref().unwrap_or_default();
             let notify = recipient.notify.text();
@@ -153,6 +156,7 @@ impl Message {
                         .tunnels
                         .push((start.parse().ok()?, end.parse().ok()?));
                 }
+                "naming" => message.naming.push(value.into()),
                 "via" => message.via = Some(value.parse().ok()?),
                 "to" => message.recipients.push(recipient(value)?),
                 "at" => message.recipients.last_mut()?.at = Some(value.parse().ok()?),
@@ -242,6 +246,7 @@ mod tests {
             late: true,
             trace: "Received: from a by b; date".into(),
             tunnels: vec![(6, 24)],
+            naming: vec!["Subject: a  b ".into(), "Date: ".into()],
             recipients: vec![
                 Recipient {
                     address: "\"b c\"@b.example".into(),

@@ -50,7 +50,7 @@ pub struct Told {
     pub recipient: Recipient,
     /// The enhanced code.
     pub status: String,
-    /// What was said, or why.
+    /// What a next hop replied, code and all; or why, in words of our own.
     pub text: String,
 }
 
@@ -89,6 +89,7 @@ pub fn report(
         "\r\n--{boundary}\r\nContent-Type: message/delivery-status\r\n\r\n"
     ));
     if let Some(envid) = &about.envid {
+        let envid = plain(&decoded(envid));
         text.push_str(&format!("Original-Envelope-Id: {envid}\r\n"));
     }
     text.push_str(&format!("Reporting-MTA: dns; {name}\r\n"));
@@ -97,19 +98,26 @@ pub fn report(
     }
     for one in told {
         text.push_str("\r\n");
-        if let Some(orcpt) = &one.recipient.orcpt {
-            text.push_str(&format!(
-                "Original-Recipient: {}\r\n",
-                orcpt.replacen(';', "; ", 1)
-            ));
+        let orcpt = one.recipient.orcpt.iter();
+        for (kind, address) in orcpt.filter_map(|it| it.split_once(';')) {
+            let address = plain(&decoded(address));
+            text.push_str(&format!("Original-Recipient: {kind}; {address}\r\n"));
         }
         text.push_str(&format!(
-            "Final-Recipient: rfc822; {}\r\nAction: {word}\r\nStatus: {}\r\n\
-             Diagnostic-Code: smtp; {}\r\n",
-            one.recipient.address,
-            one.status,
-            plain(&one.text)
+            "Final-Recipient: rfc822; {}\r\nAction: {word}\r\nStatus: {}\r\n",
+            one.recipient.address, one.status,
         ));
+        if one.text.starts_with(|it: char| it.is_ascii_digit()) {
+            text.push_str(&format!("Diagnostic-Code: smtp; {}\r\n", plain(&one.text)));
+        }
+    }
+    if !about.naming.is_empty() {
+        text.push_str(&format!(
+            "\r\n--{boundary}\r\nContent-Type: text/rfc822-headers\r\n\r\n"
+        ));
+        for field in &about.naming {
+            text.push_str(&format!("{field}\r\n"));
+        }
     }
     text.push_str(&format!("\r\n--{boundary}--\r\n"));
     let message = Message {
@@ -124,6 +132,18 @@ pub fn report(
         ..Message::default()
     };
     (message, text.into_bytes())
+}
+
+/// ENVID's and ORCPT's text (RFC 3461 section 4) as it was meant.
+fn decoded(xtext: &str) -> String {
+    let mut parts = xtext.split('+');
+    let mut octets = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        octets.extend(u8::from_str_radix(code, 16).ok());
+        octets.extend(rest.as_bytes());
+    }
+    String::from_utf8_lossy(&octets).into_owned()
 }
 
 /// Text that fits in a field.
@@ -147,15 +167,16 @@ mod tests {
         let about = Message {
             wire: 4,
             sender: "a@a.example".into(),
-            envid: Some("QQ314159".into()),
+            envid: Some("QQ+2B314159+0D+0AX:+20y".into()),
             accepted_s: 951_782_400,
+            naming: alloc::vec!["Subject: Fuel".into()],
             ..Message::default()
         };
         let told = Told {
             recipient: Recipient {
                 address: "b@b.example".into(),
                 notify: Notify::UNSAID,
-                orcpt: Some("rfc822;B@x".into()),
+                orcpt: Some("rfc822;B+2Bb+3D1@x".into()),
                 at: None,
             },
             status: "5.1.1".into(),
@@ -167,17 +188,37 @@ mod tests {
         assert_eq!(message.recipients[0].address, "a@a.example");
         assert_eq!(message.octets, text.len() as u64);
         for line in [
-            "Original-Envelope-Id: QQ314159",
+            "Original-Envelope-Id: QQ+314159  X: y",
             "Reporting-MTA: dns; s.example",
             "Arrival-Date: Tue, 29 Feb 2000 00:00:00 +0000",
-            "Original-Recipient: rfc822; B@x",
+            "Original-Recipient: rfc822; B+b=1@x",
             "Final-Recipient: rfc822; b@b.example",
             "Action: failed",
             "Status: 5.1.1",
             "Diagnostic-Code: smtp; 550 5.1.1 nobody   X: y",
+            "Content-Type: text/rfc822-headers",
+            "Subject: Fuel",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}\n{text}");
         }
         assert!(!text.replace("\r\n", "").contains(['\r', '\n']));
+    }
+
+    /// What nobody replied is no diagnosis (RFC 3461 section 6.3).
+    #[test]
+    fn words_of_our_own_are_no_reply() {
+        let told = Told {
+            recipient: Recipient::default(),
+            status: "5.4.7".into(),
+            text: "too late".into(),
+        };
+        let about = Message::default();
+        let (_, text) = report("s.example", 9, 951_782_401, Action::Failed, &about, &[told]);
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("<>: too late\r\n"), "{text}");
+        assert!(
+            !text.contains("Diagnostic-Code") && !text.contains("rfc822-headers"),
+            "{text}"
+        );
     }
 }

@@ -44,8 +44,8 @@ pub fn post(loaded: &Loaded, traffic: &[TrafficConfig], config: &TrafficConfig) 
     let switch = sockets.find(|it| it.is_ipv4() == ipv4 && !it.ip().is_loopback())?;
     let (recipient, server) = match hosts.iter().find(|it| it.name == config.to) {
         Some(far) => {
-            let addresses = far.addresses.iter().map(|it| it.address);
-            let (domain, server) = server(loaded, traffic, &config.to, addresses)?;
+            let addresses: Vec<IpAddr> = far.addresses.iter().map(|it| it.address).collect();
+            let (domain, server) = server(loaded, traffic, &config.to, &addresses)?;
             (format!("{}@{domain}", config.name), Some(server))
         }
         None => {
@@ -71,14 +71,14 @@ fn server(
     loaded: &Loaded,
     traffic: &[TrafficConfig],
     name: &str,
-    addresses: impl Iterator<Item = IpAddr> + Clone,
+    addresses: &[IpAddr],
 ) -> Option<(String, MailServer)> {
     let switches = loaded.nodes.iter().filter_map(|node| node.config.mail());
     let mut routes = switches.flat_map(|mail| &mail.routes);
     let (domain, hop, port) = routes.find_map(|route| {
         let domain = route.domains.iter().find(|domain| *domain != ".")?;
         let mut hops = std::iter::once(&route.first).chain(&route.next);
-        let hop = hops.find(|hop| addresses.clone().any(|it| it == hop.to))?;
+        let hop = hops.find(|hop| addresses.contains(&hop.to))?;
         Some((domain, hop, hop.port?))
     })?;
     let boxes = traffic.iter().filter(|it| it.to == name);

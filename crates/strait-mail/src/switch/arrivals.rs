@@ -752,6 +752,7 @@ impl Arrival {
             orcpt: it.orcpt,
             at: None,
         });
+        let header = self.header.take().unwrap_or_default();
         Message {
             wire,
             said,
@@ -761,7 +762,8 @@ impl Arrival {
             headers_only: self.mail.headers_only,
             envid: self.mail.envid.take(),
             trace,
-            tunnels: self.header.take().map(|it| it.tunnels).unwrap_or_default(),
+            tunnels: header.tunnels,
+            naming: header.naming,
             recipients: recipients.collect(),
             ..Message::default()
         }

@@ -16,13 +16,13 @@ pub(super) fn never(
     offers: Offers,
 ) -> Option<(&'static str, &'static str)> {
     if message.body == Body::Binary && !(offers.binary && offers.chunking) {
-        return Some(("5.6.1", "554 5.6.1 the next switch takes no BINARYMIME"));
+        return Some(("5.6.1", "the next switch takes no BINARYMIME"));
     }
     let by = by.filter(|it| it.returns)?;
     match offers.by {
-        None => Some(("5.3.3", "554 5.3.3 the next switch has no DELIVERBY")),
+        None => Some(("5.3.3", "the next switch has no DELIVERBY")),
         Some(least) if by.seconds < (least as i64).max(1) => {
-            Some(("5.4.7", "554 5.4.7 the next switch needs more time"))
+            Some(("5.4.7", "the next switch needs more time"))
         }
         Some(_) => None,
     }

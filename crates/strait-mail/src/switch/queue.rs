@@ -347,7 +347,7 @@ impl Queue {
         if targets.contains(&None) {
             // The node file has changed since it was taken.
             let nowhere = |_: &Recipient| {
-                let why = "550 5.4.4 no route leads there any more".to_string();
+                let why = "no route leads there any more".to_string();
                 Outcome::Never("5.4.4".into(), why)
             };
             self.decide(now, id, None, nowhere, asks);
@@ -497,7 +497,7 @@ impl Queue {
                     self.stats.delivered += u64::from(here);
                     self.stats.relayed += u64::from(!here);
                     if let Some(action) = action.filter(|it| it.is_wanted(&recipient)) {
-                        tell(action, recipient, "2.0.0".into(), "250 2.0.0 done".into());
+                        tell(action, recipient, "2.0.0".into(), "done".into());
                     }
                 }
                 Outcome::Later(text) => {
@@ -720,7 +720,7 @@ impl Queue {
             if self.is_busy(id) {
                 return self.lates.set(id, Some(now + Duration::from_secs(1)));
             }
-            return self.return_all(now, id, "550 5.4.7 it would be there too late", asks);
+            return self.return_all(now, id, "it would be there too late", asks);
         }
         message.late = true;
         let about = message.clone();
@@ -733,7 +733,7 @@ impl Queue {
         let told = wanted.map(|recipient| Told {
             recipient: recipient.clone(),
             status: "4.4.7".into(),
-            text: "450 4.4.7 it is late, and goes on".into(),
+            text: "it is late, and goes on".into(),
         });
         let told: Vec<Told> = told.collect();
         if !told.is_empty() {
@@ -778,9 +778,7 @@ impl Queue {
                 .get(&(way, id))
                 .map_or("", |job| &job.said)
                 .to_string();
-            let late = |_: &Recipient| {
-                Outcome::Never("5.4.7".into(), format!("550 5.4.7 too late {said}"))
-            };
+            let late = |_: &Recipient| Outcome::Never("5.4.7".into(), format!("too late {said}"));
             self.decide(now, id, Some(way), late, asks);
         }
         self.later.retain(|(_, _, of)| *of != id);

@@ -758,12 +758,15 @@ fn messages_are_held_until_they_are_let_go_over_a_restart_too() {
 fn what_is_too_old_is_reported() {
     let mut world = World::new();
     world.up = false;
-    world.submit(1, " MT-PRIORITY=4", "ops@b.example", "\r\nhello");
+    let text = "Subject: Fuel\r\n\r\nhello";
+    world.submit(1, " MT-PRIORITY=4", "ops@b.example", text);
     world.pass(Precedence::Flash.expiry() - Duration::from_secs(1));
     assert!(world.sites[0].delivered.is_empty());
     world.pass(Duration::from_secs(1));
     let text = &world.sites[0].delivered[0].2;
-    assert!(text.contains("Status: 5.4.7"), "{text}");
+    for part in ["Status: 5.4.7", "rfc822-headers\n\nSubject: Fuel\n"] {
+        assert!(text.contains(part), "{text}");
+    }
     assert!(world.is_empty());
 }
 
