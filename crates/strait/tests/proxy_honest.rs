@@ -15,6 +15,8 @@ use std::time::Duration;
 mod closed;
 #[path = "proxy_honest/explicit.rs"]
 mod explicit;
+#[path = "proxy_honest/flood.rs"]
+mod flood;
 #[path = "proxy_honest/kills.rs"]
 mod kills;
 #[path = "proxy_honest/page.rs"]

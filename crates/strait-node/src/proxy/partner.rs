@@ -262,8 +262,8 @@ impl LinkView {
         usize::try_from(usual).unwrap_or(usize::MAX).min(self.mtu)
     }
 
-    /// The same of a stream that is alone, but for queues that hold no more than a turn. Where turns
-    /// are planned, others wait for the end of one, however long its datagrams are.
+    /// The same of a stream that is alone, but for queues that hold no more than a turn. Where
+    /// turns are planned, others wait for the end of one, however long its datagrams are.
     fn datagram_alone(&self) -> usize {
         let usual = self.datagram();
         if self.plans {
