@@ -733,7 +733,7 @@ fn a_gateway_that_a_variant_breaks_is_named_with_the_variant() {
         error("preset = \"fifo\"", "preset = \"fifi\""),
         "lab/../nodes/a.toml with variant `fifo`: [policy]: no preset `fifi`: write one of \
          default, fifo, voice-data, precedence, insc-1a, insc-1b, insc-1c, insc-2a, insc-2b, \
-         cisco-wan-out, rfc4594"
+         insc-prio, cisco-wan-out, rfc4594"
     );
     assert_eq!(
         error("profile = \"plain\"", "profil = \"plain\"")
