@@ -29,7 +29,7 @@ pub struct Header {
     pub common: Option<Precedence>,
     /// Winlink's mark at the beginning of the subject.
     pub subject: Option<Precedence>,
-    /// The first of each of [`NAMING`], on a line of plain characters each.
+    /// The first `Date`, `Message-ID` and `Subject`, on a line of plain characters each.
     pub naming: Vec<String>,
     /// How often the message was taken by a switch.
     pub received: u32,
