@@ -26,6 +26,9 @@ const HTTPS: u16 = 443;
 /// Octets of a packet that is full.
 const FULL_OCTETS: u32 = 1280;
 
+/// How long others that have sent by a link are expected to send again.
+const OTHERS: Duration = Duration::from_secs(300);
+
 /// What a link is to a session, whatever its rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carriage {
@@ -64,6 +67,7 @@ impl Carriage {
             plans: carriage.plans,
             queued: queue.octets_to(hop.to),
             silent: queue.is_silent(hop.to),
+            shared: false,
         })
     }
 }
@@ -110,6 +114,8 @@ pub(super) struct Proxied {
     manners: Manners,
     /// By link port.
     carriages: Vec<Carriage>,
+    /// Packets that came by links and weren't partners', and when the last of them did.
+    others: (u64, Option<Instant>),
     /// Packets so far.
     ident: u16,
 }
@@ -128,6 +134,7 @@ impl Proxied {
             proxy,
             manners,
             carriages: config.ports.iter().map(Carriage::of).collect(),
+            others: (0, None),
             ident: 0,
         }
     }
@@ -230,11 +237,13 @@ impl Proxied {
         self.hear_returned(now, around);
         let ports = around.ports.iter_mut();
         ports.for_each(|port| port.queue.end_promises());
+        let shared = self.is_shared(now, around);
         for (partner, address) in self.proxy.addresses().into_iter().enumerate() {
             let hop = around.link_to(address);
             let there = |hop: &Hop| around.ports[hop.port.index()].queue.reaches(hop.to);
             let hop = hop.filter(there);
             let link = hop.and_then(|hop| Carriage::view(&self.carriages, hop, around));
+            let link = link.map(|link| LinkView { shared, ..link });
             if let Some((hop, link)) = hop.zip(link).filter(|(_, it)| !it.turn.is_zero()) {
                 // An answer comes after a turn at the earliest: its queues are as for a round trip.
                 let queue = &mut around.ports[hop.port.index()].queue;
@@ -252,6 +261,17 @@ impl Proxied {
             queue.promise(hop.to, self.proxy.promise(now, partner));
         }
         around.ledger.stats_mut().proxy = Some(self.proxy.stats());
+    }
+
+    /// Whether others than partners have sent by a link lately.
+    fn is_shared(&mut self, now: Instant, around: &Around<'_>) -> bool {
+        let links = around.ledger.stats().ports.iter().skip(1);
+        let came: u64 = links.map(|it| it.presence.packets_in).sum();
+        let others = came.saturating_sub(self.proxy.heard());
+        if others > self.others.0 {
+            self.others = (others, Some(now));
+        }
+        self.others.1.is_some_and(|at| now.since(at) < OTHERS)
     }
 
     /// Links gave up datagrams of sessions.

@@ -502,6 +502,11 @@ impl Proxy {
         self.partners.iter().map(|it| it.address).collect()
     }
 
+    /// Datagrams of partners that came, whatever they say.
+    pub(crate) fn heard(&self) -> u64 {
+        self.partners.iter().map(|it| it.heard).sum()
+    }
+
     /// A datagram of a partner's session came, with this code point and so many hops left.
     pub(crate) fn hear_partner(
         &mut self,

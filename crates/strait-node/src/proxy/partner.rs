@@ -122,6 +122,8 @@ pub(crate) struct LinkView {
     pub(crate) queued: u64,
     /// Nothing leaves it for now: the station that it leads to doesn't answer.
     pub(crate) silent: bool,
+    /// Others than sessions' partners have sent by it lately, and would wait for turns as well.
+    pub(crate) shared: bool,
 }
 
 /// What a session has ready beside what waits at its link.
@@ -172,7 +174,7 @@ impl LinkView {
 
     /// Line time that a planned turn has at most of streams, or of one that is alone.
     pub(crate) fn turn_planned(&self, alone: bool) -> Duration {
-        if !alone {
+        if !alone || self.shared {
             return self.turn_queued();
         }
         let slow = QUEUED_TURN_ALONE_SLOW.min(self.time(QUEUED_TURN_OCTETS));
@@ -314,6 +316,8 @@ pub(crate) struct Partner {
     greets_first: bool,
     /// Its packets come by no gateway between: what the link carries, it gets.
     is_near: bool,
+    /// Its datagrams that came, whatever they say.
+    pub(super) heard: u64,
     /// How long the slowest answer to a client has taken lately.
     answer: Option<Duration>,
     /// By code point, the moment from which on a datagram may join others of its class.
@@ -332,6 +336,7 @@ impl Partner {
             plans: false,
             queued: 0,
             silent: false,
+            shared: false,
         };
         let address = config.address;
         let likewise = own.iter().filter(|it| it.is_ipv4() == address.is_ipv4());
@@ -344,6 +349,7 @@ impl Partner {
             limits,
             greeted: false,
             is_near: false,
+            heard: 0,
             answer: None,
             next: BTreeMap::new(),
             seen: Instant::ZERO,
@@ -380,6 +386,7 @@ impl Partner {
 
     /// Takes a datagram of it, whose packet had so many hops left.
     pub(super) fn hear(&mut self, now: Instant, dscp: u8, hops_left: u8, datagram: &[u8]) {
+        self.heard += 1;
         let near = hops_left == HOP_LIMIT;
         if core::mem::replace(&mut self.is_near, near) != near
             && let Some(view) = self.link

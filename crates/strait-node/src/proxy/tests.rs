@@ -29,6 +29,7 @@ const LINK: LinkView = LinkView {
     plans: false,
     queued: 0,
     silent: false,
+    shared: false,
 };
 
 /// What stands before each 64 KiB of a stream.

@@ -797,3 +797,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_waits_for_a_turn_is_no_older_for_it() {
+    let rate = LineRate::new(9600, 8);
+    let site = Site {
+        turn: Duration::from_secs(120),
+        ..Site::default()
+    };
+    let on = |ms| age_on(Duration::from_millis(ms), None, rate, site).as_millis();
+    assert_eq!([30_000, 60_000].map(on), [150_000, 180_000]);
+    // What is of no use any more then isn't kept.
+    assert_eq!([500, 29_999].map(on), [500, 29_999]);
+}

@@ -296,8 +296,3 @@ fn what_comes_by_a_switch_has_the_class_of_the_gateway() {
     let classes = plain.delays.iter().map(|it| (it.name.as_str(), it.packets));
     assert_eq!(classes.collect::<Vec<_>>(), [("interactive", 48)]);
 }
-
-#[test]
-fn reports_wait_for_the_end_of_a_long_turn() {
-    holds("regressions/reports-beside-long-turns.toml");
-}
