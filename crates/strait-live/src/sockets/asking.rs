@@ -24,7 +24,7 @@ use strait_core::time::Instant;
 use strait_tcp::reset_for;
 use strait_wire::ip::{
     IcmpError, Syn, build_icmp_error, build_packet, complete_tcp_checksum, protocol,
-    set_urgent_pointer,
+    set_urgent_pointer, take_back,
 };
 
 use super::options;
@@ -397,8 +397,10 @@ impl Sockets {
         let Some(question) = self.questions.answer(id) else {
             let opening = self.handshakes.iter().find(|(_, it)| it.id == id);
             let ends = opening.map(|(ends, _)| *ends)?;
-            if how.is_some() {
-                self.handshakes.remove(&ends);
+            if how.is_some()
+                && let Some(handshake) = self.handshakes.remove(&ends)
+            {
+                self.abandon(ends.1, handshake);
             }
             return Some(Ok(()));
         };
@@ -418,6 +420,8 @@ impl Sockets {
                     id,
                     listener,
                     until: now + HANDSHAKE,
+                    syn: question.syn.clone(),
+                    mark: question.mark,
                 };
                 let ends = (src, question.dst);
                 let given = tap.give_back(question.dst.ip(), question.syn, question.mark);
@@ -441,15 +445,26 @@ impl Sockets {
         }
     }
 
+    /// Has the kernel forget a client that it has answered, and that isn't waited for: of too many
+    /// it would know none.
+    fn abandon(&self, dst: SocketAddr, handshake: Handshake) {
+        let tried = self.listeners.get(&handshake.listener);
+        if let Some(tap) = tried.and_then(|it| it.socket.as_ref().ok()?.tap.as_ref()) {
+            let mut packet = handshake.syn;
+            take_back(&mut packet);
+            let _ = tap.give_back(dst.ip(), packet, handshake.mark);
+        }
+    }
+
     /// Forgets clients that the node or they themselves were too slow for.
     pub(super) fn forget_callers(&mut self, now: Instant) -> Vec<StreamId> {
         let mut forgotten = self.questions.expired(now);
-        self.handshakes.retain(|_, it| {
-            if it.until <= now {
-                forgotten.push(it.id);
-            }
-            it.until > now
-        });
+        let late = self.handshakes.extract_if(.., |_, it| it.until <= now);
+        let late: Vec<_> = late.collect();
+        for ((_, dst), handshake) in late {
+            forgotten.push(handshake.id);
+            self.abandon(dst, handshake);
+        }
         forgotten
     }
 }

@@ -16,7 +16,9 @@ use super::options;
 use super::tried::At;
 use super::watch::{Place, Watch};
 
-/// Connections that the kernel finishes before they are taken.
+/// Connections that the kernel begins or finishes before they are taken: at least so many. Above the
+/// number it answers by SYN cookies, and the rules don't know the clients' next packets for those of
+/// a connection here.
 const BACKLOG: i32 = 128;
 
 #[derive(Debug)]
@@ -65,7 +67,8 @@ impl Listener {
         if wanted.asks.is_some() {
             tap = Some(Tap::open(wanted, own_address(&socket)?, id, stamp, watch)?);
         }
-        if let Err(error) = socket.listen(BACKLOG) {
+        let backlog = i32::try_from(wanted.streams_max).unwrap_or(i32::MAX);
+        if let Err(error) = socket.listen(backlog.max(BACKLOG)) {
             tap.inspect(|tap| watch.forget(&tap.place));
             return Err(error);
         }

@@ -126,11 +126,14 @@ pub(crate) struct Sockets {
 }
 
 /// An accepted client that isn't there yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Handshake {
     id: StreamId,
     listener: SocketId,
     until: Instant,
+    /// Its first packet, and the mark of that.
+    syn: Vec<u8>,
+    mark: u32,
 }
 
 impl Sockets {

@@ -45,6 +45,31 @@ pub(super) struct Local {
     pub(super) directions: Directions,
 }
 
+/// Streams that have a place, by partner.
+#[derive(Debug, Default)]
+pub(super) struct Places(BTreeMap<usize, BTreeSet<Key>>);
+
+impl Places {
+    pub(super) fn add(&mut self, partner: usize, key: Key) {
+        self.0.entry(partner).or_default().insert(key);
+    }
+
+    pub(super) fn remove(&mut self, partner: usize, key: Key) {
+        if let Some(all) = self.0.get_mut(&partner) {
+            all.remove(&key);
+        }
+    }
+
+    pub(super) fn all(&self, partner: usize) -> Option<&BTreeSet<Key>> {
+        self.0.get(&partner)
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.0.values().map(BTreeSet::len).sum()
+    }
+}
+
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Locals {
@@ -53,8 +78,10 @@ pub(super) struct Locals {
     ids: BTreeMap<(usize, Key), StreamId>,
     /// Clients that wait for an answer, and when they are connected without one.
     early: BTreeSet<(Instant, StreamId)>,
-    /// By partner, clients whose SYN is held until the far side answers.
-    held: BTreeMap<usize, BTreeSet<Key>>,
+    /// Clients whose SYN is held until the far side answers.
+    pub(super) held: Places,
+    /// Clients that may have their connection, and haven't come for it.
+    pub(super) coming: Places,
     /// How long nothing may move, and who is looked at for that when.
     idle_max: Option<Duration>,
     idle: BTreeSet<(Instant, StreamId)>,
@@ -66,7 +93,8 @@ impl Locals {
             all: BTreeMap::new(),
             ids: BTreeMap::new(),
             early: BTreeSet::new(),
-            held: BTreeMap::new(),
+            held: Places(BTreeMap::new()),
+            coming: Places(BTreeMap::new()),
             idle_max,
             idle: BTreeSet::new(),
         }
@@ -105,7 +133,8 @@ impl Locals {
         self.end_wait(id);
         let local = self.all.remove(&id)?;
         self.ids.remove(&(local.partner, local.key));
-        self.release(local.partner, local.key);
+        self.held.remove(local.partner, local.key);
+        self.coming.remove(local.partner, local.key);
         if let Some(at) = local.idle_at {
             self.idle.remove(&(at, id));
         }
@@ -125,38 +154,31 @@ impl Locals {
         self.ids.get(&(partner, key)).copied()
     }
 
-    /// A client's SYN is held.
-    pub(super) fn hold(&mut self, id: StreamId) {
-        if let Some(local) = self.all.get(&id) {
-            let held = self.held.entry(local.partner).or_default();
-            held.insert(local.key);
-        }
-    }
-
-    /// It is held no longer.
-    pub(super) fn release(&mut self, partner: usize, key: Key) {
-        if let Some(held) = self.held.get_mut(&partner) {
-            held.remove(&key);
-        }
-    }
-
     /// When a client asked, if its SYN is held.
     pub(super) fn held_since(&self, id: StreamId) -> Option<Instant> {
         let local = self.one(id)?;
-        let held = self.held.get(&local.partner)?;
+        let held = self.held.all(local.partner)?;
         held.contains(&local.key).then_some(local.moved)
     }
 
-    /// Where as many of a partner's are held as may be: the first that came, and when.
-    pub(super) fn first_of_too_many(
-        &self,
-        partner: usize,
-        most: usize,
-    ) -> Option<(StreamId, Instant)> {
-        let held = self.held.get(&partner).filter(|it| it.len() >= most)?;
-        // Streams have rising numbers.
-        let id = self.find(partner, *held.first()?)?;
-        Some((id, self.one(id)?.moved))
+    /// A client may have its connection.
+    pub(super) fn let_in(&mut self, now: Instant, id: StreamId) {
+        if let Some(local) = self.all.get_mut(&id) {
+            local.phase = Phase::Accepted;
+            local.moved = now;
+            self.held.remove(local.partner, local.key);
+            self.coming.add(local.partner, local.key);
+        }
+    }
+
+    /// Of a partner's clients in these places: who has been there for longest, and since when.
+    pub(super) fn oldest(&self, partner: usize, places: &Places) -> Option<(StreamId, Instant)> {
+        let keys = places.all(partner)?.iter();
+        let all = keys.filter_map(|key| {
+            let id = self.find(partner, *key)?;
+            Some((id, self.one(id)?.moved))
+        });
+        all.min_by_key(|(_, since)| *since)
     }
 
     /// A client is connected at this moment if it still waits for an answer then.
@@ -212,13 +234,8 @@ impl Locals {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let holds = self.held.values().any(|it| !it.is_empty());
-        self.all.is_empty() && self.ids.is_empty() && !holds
-    }
-
-    #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
-        self.held.values().map(BTreeSet::len).sum()
+        let placed = self.held.count() + self.coming.count();
+        self.all.is_empty() && self.ids.is_empty() && placed == 0
     }
 
     /// Asserts that each has its place.

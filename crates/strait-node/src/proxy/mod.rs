@@ -360,6 +360,7 @@ impl Proxy {
                 }
                 local.phase = Phase::Open;
                 local.moved = now;
+                self.locals.coming.remove(partner, key);
             }
             StreamEvent::Data(octets) => {
                 local.moved = now;
@@ -419,24 +420,28 @@ impl Proxy {
         if repeated || !self.partners[partner].session.is_there() {
             return self.pass(now, id, Some(open.ends));
         }
-        let place = self.make_place(now, partner);
+        let early = connects == Connects::AtOnce || gateway.is_some();
+        let place = match early {
+            true => self.makes_way(now, partner),
+            false => self.make_place(now, partner),
+        };
         let session = &mut self.partners[partner].session;
         let Some(key) = place.then(|| session.open(now, open).ok()).flatten() else {
             // It asks again.
             return self.refuse(id, ProxyRefusal::Full, Refusal::Silence);
         };
-        let early = connects == Connects::AtOnce || gateway.is_some();
         let phase = if early { Phase::Accepted } else { Phase::Asked };
         self.locals.add(now, id, partner, key, phase);
         if let Some(local) = self.locals.one_mut(id) {
             local.ends = Some(open.ends);
         }
         if early {
+            self.locals.coming.add(partner, key);
             self.partners[partner].session.expect(now, key);
             self.operate(id, StreamOp::Accept);
             return;
         }
-        self.locals.hold(id);
+        self.locals.held.add(partner, key);
         if let Connects::After(time) = connects {
             self.locals.let_in_at(now + time, id);
         }
@@ -655,11 +660,12 @@ impl Proxy {
         let Some(local) = waiting.filter(|it| it.phase == Phase::Asked) else {
             return;
         };
-        let answer = local.explicit.map(granted);
-        local.phase = Phase::Accepted;
-        let (partner, key) = (local.partner, local.key);
-        self.locals.release(partner, key);
-        let Some(answer) = answer else {
+        let partner = local.partner;
+        let Some(answer) = local.explicit.map(granted) else {
+            if !self.makes_way(now, partner) {
+                return self.turn_away(id);
+            }
+            self.locals.let_in(now, id);
             return self.operate(id, StreamOp::Accept);
         };
         let Some(local) = self.locals.one_mut(id) else {

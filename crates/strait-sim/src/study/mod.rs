@@ -87,8 +87,8 @@ pub trait Outside: Sync {
     /// One live transfer for each seed of each of these cases, with a congestion control each;
     /// nothing where there can be none.
     fn transfers(&self, study: &str, cases: &[(Case, String)]) -> Vec<Sent>;
-    /// The traffic `file` of each of these scenarios, so many at a time; nothing where there can be
-    /// none.
+    /// The traffic `file` of each of these scenarios, so many at a time, and all that was measured
+    /// there; nothing where there can be none.
     ///
     /// # Errors
     /// What has failed where labs can be.
@@ -112,7 +112,7 @@ pub struct Sent {
     /// Which congestion control the sending socket had.
     pub congestion: String,
     /// What was counted, by name.
-    pub counts: BTreeMap<&'static str, f64>,
+    pub counts: BTreeMap<String, f64>,
 }
 
 /// Why a study has no result.

@@ -35,7 +35,7 @@ pub use neighbour::{
 pub use parse::{EXTENSIONS_MAX, ParseError, is_packet};
 pub use readdress::{End, Ends, quoted, set_address, set_quoted_destination};
 pub use routing::{Periodic, RoutingProtocol, build_ospf_hello, build_ospf3_hello};
-pub use syn::{Syn, SynOptions, set_urgent_pointer};
+pub use syn::{Syn, SynOptions, set_urgent_pointer, take_back};
 pub use view::{TcpFlags, TcpView, tcp_header, udp_payload};
 
 use core::net::IpAddr;

@@ -73,10 +73,30 @@ pub fn set_urgent_pointer(bytes: &mut [u8], pointer: u16) {
     let Some(view) = tcp_header(bytes) else {
         return;
     };
-    let at = view.header.start + 18;
-    let Some(old) = u16_at(bytes, at) else { return };
-    put_at(bytes, at, pointer.to_be_bytes());
-    adjust(bytes, view.header.start + 16, old, pointer);
+    replace(bytes, view.header.start, 18, pointer);
+}
+
+/// Makes of a client's first packet the reset by which it takes that back: of the octet behind the
+/// SYN (RFC 9293 section 3.10.7.4). What is no TCP packet stays as it is.
+pub fn take_back(bytes: &mut [u8]) {
+    let Some(view) = tcp_header(bytes) else {
+        return;
+    };
+    let start = view.header.start;
+    let [high, low] = [16, 0].map(|shift| (view.seq.wrapping_add(1) >> shift) as u16);
+    let lengths = u16_at(bytes, start + 12).unwrap_or_default() & 0xff00;
+    let words = [(4, high), (6, low), (12, lengths | u16::from(TcpFlags::RST.0))];
+    for (at, new) in words {
+        replace(bytes, start, at, new);
+    }
+}
+
+/// Replaces two octets of a TCP header that begins at `start`, and keeps its checksum right.
+fn replace(bytes: &mut [u8], start: usize, at: usize, new: u16) {
+    if let Some(old) = u16_at(bytes, start + at) {
+        put_at(bytes, start + at, new.to_be_bytes());
+        adjust(bytes, start + 16, old, new);
+    }
 }
 
 #[cfg(test)]
@@ -191,5 +211,18 @@ mod tests {
             assert_eq!(bytes, before);
         }
         assert!(!complete_tcp_checksum(&mut [0; 40]));
+    }
+
+    #[test]
+    fn a_syn_is_taken_back_by_the_reset_of_its_octet() {
+        for v6 in [false, true] {
+            let mut bytes = syn(v6, 0x02, &OPTIONS);
+            assert!(complete_tcp_checksum(&mut bytes));
+            take_back(&mut bytes);
+            assert_eq!(verify_transport_checksum(&bytes), Some(true));
+            let view = tcp_header(&bytes).unwrap();
+            assert_eq!((view.seq, view.flags), (10, TcpFlags::RST));
+            assert_eq!(Syn::parse(&bytes), None);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The study `proxy`: transfers, pages and calls through the TCP proxies of two gateways, beside
 //! TCP from host to host as a Linux system of today has it.
 
+mod live;
 mod rows;
 mod world;
 
@@ -10,6 +11,7 @@ use strait_node::config_text::ConfigError;
 use strait_report::table::Check;
 use strait_scenario::{Loaded, Scenario};
 
+use self::live::ProxyLive;
 use self::rows::Rows;
 pub(super) use self::world::PathRow;
 use self::world::{Load, System};
@@ -32,6 +34,8 @@ pub(super) struct ProxyStudy {
     /// Scenarios that come along, by their paths in `scenarios/`, whose checks are the study's.
     #[serde(default)]
     names: Vec<String>,
+    /// What also runs live.
+    live: ProxyLive,
     /// Tables and checks.
     #[serde(default)]
     shown: Shapes,
@@ -58,7 +62,7 @@ struct Came {
 const LOOK: Duration = Duration::from_millis(100);
 
 impl SetUp for ProxyStudy {
-    const PARTS: &'static [&'static str] = &["transfers", "outages", "short", "calls", "runs"];
+    const PARTS: &'static [&'static str] = &["transfers", "outages", "short", "calls", "live", "runs"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
@@ -85,6 +89,7 @@ impl SetUp for ProxyStudy {
             ("outages", rows.outages()),
             ("short", rows.short()),
             ("calls", rows.calls()),
+            ("live", live::rows(&self.live, &rows, asked)?),
         ];
         measured.parts.extend(parts);
         self.look_up(asked, &mut measured)?;

@@ -34,7 +34,7 @@ pub(super) struct Rows<'a> {
 type Progress<'a> = &'a [(f64, f64)];
 
 impl<'a> Rows<'a> {
-    fn all(&self, path: usize, system: System, load: Load) -> Vec<&'a Came> {
+    pub(super) fn all(&self, path: usize, system: System, load: Load) -> Vec<&'a Came> {
         let of = |job: &Job| (job.path, job.system, job.load) == (path, system, load);
         let runs = self.runs.iter().filter(|(job, _)| of(job));
         runs.map(|(_, came)| *came).collect()
@@ -76,7 +76,7 @@ impl<'a> Rows<'a> {
     }
 
     /// How long a short datagram takes over an idle path, in s.
-    fn crossing_s(&self, path: usize) -> Option<f64> {
+    pub(super) fn crossing_s(&self, path: usize) -> Option<f64> {
         let came = self.one(path, System::PlainCubic, Load::Crossing)?;
         came.run.metrics.get("udp.delay_p50_s").copied()
     }

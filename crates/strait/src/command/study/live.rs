@@ -17,10 +17,11 @@ use strait_scenario::{Loaded, Scenario};
 use strait_sim::study::{Case, Outside, Pasts, Sent, Share, ShareCase, ShareFlow};
 
 /// Programs that live halves start, with the packages of Debian that have them.
-const NEEDS: [(&str, &[(&str, &str)]); 3] = [
+const NEEDS: [(&str, &[(&str, &str)]); 4] = [
     ("hbh", &[("curl", "curl"), ("python3", "python3")]),
     ("htb", &[("nft", "nftables"), ("tc", "iproute2")]),
     ("policing", &[("nft", "nftables"), ("tc", "iproute2")]),
+    ("proxy", &[("curl", "curl"), ("nft", "nftables")]),
 ];
 
 /// What live halves of these studies will lack, a line for each study and program.
@@ -148,7 +149,7 @@ fn transferred(sent: Transferred) -> Sent {
         time_s: sent.time_s.unwrap_or(f64::INFINITY),
         congestion: sent.congestion,
         counts: told
-            .filter_map(|(name, count)| Some((name, count? as f64)))
+            .filter_map(|(name, count)| Some((name.into(), count? as f64)))
             .collect(),
     }
 }
@@ -269,11 +270,13 @@ fn once((loaded, variant, brief): &Job, stop: &Stop) -> anyhow::Result<Outcome> 
 
 fn sent(outcome: &Outcome) -> Sent {
     let time_s = outcome.metrics.get("file.time_s").copied();
-    let counts = ["frames", "octets"].map(|what| (what, counted(outcome, what)));
+    let sent = ["frames", "octets"].map(|what| (what.into(), counted(outcome, what)));
+    let mut counts = outcome.metrics.clone();
+    counts.extend(sent);
     Sent {
         time_s: time_s.unwrap_or(f64::INFINITY),
         congestion: String::new(),
-        counts: counts.into(),
+        counts,
     }
 }
 
