@@ -496,6 +496,15 @@ impl Session {
         }
     }
 
+    /// Whether a datagram has the tokens of both sides: whoever sent it saw one of ours.
+    #[must_use]
+    pub fn is_of_both(&self, bytes: &[u8]) -> bool {
+        match codec::read(bytes) {
+            Ok((Head::Items { to, .. }, _)) => self.greeting.is_known(to),
+            _ => false,
+        }
+    }
+
     /// Takes a datagram that came with this code point. One that makes no sense changes nothing.
     pub fn hear(&mut self, now: Instant, dscp: u8, bytes: &[u8]) -> Result<(), Malformed> {
         let heard = codec::read(bytes);

@@ -112,7 +112,7 @@ pub(super) struct Station {
 
 impl Station {
     /// How long a node may take to write the blocks before the start.
-    const GATHERING: Duration = Duration::from_millis(2);
+    const GATHERING: Duration = Duration::from_millis(10);
 
     pub(super) fn new(modem: Modem, name: &str, seed: u64) -> Self {
         Self {
@@ -226,7 +226,7 @@ impl Station {
     /// Octets of a turn that are settled: what nobody wrote of the blocks before the start goes as
     /// zeros.
     fn taken(&self, now: Instant, keyed: &Keyed) -> u64 {
-        if now < keyed.at + Self::GATHERING {
+        if now < keyed.data.min(keyed.at + Self::GATHERING) {
             return keyed.octets;
         }
         let bits = self.blocks_before_start(keyed) * u64::from(keyed.mode.block_bits);

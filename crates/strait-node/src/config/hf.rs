@@ -293,6 +293,10 @@ pub(super) const MTU_MAX: u64 = 2046;
 /// The longest packet of the gateway's own: what two of the longest D_PDUs carry, with that type.
 pub(crate) const OWN_PACKET_OCTETS: usize = 2040;
 
+/// How long the octets of a transmission are waited for that come at the same time: a browser opens
+/// six connections. Modems wait for twice as long.
+const GATHERS: Duration = Duration::from_millis(5);
+
 impl HfConfig {
     /// As the station has it. What [`PortConfig::validate_hf`] let pass is right.
     pub(crate) fn settings(&self) -> Settings {
@@ -303,6 +307,7 @@ impl HfConfig {
             groups: self.groups.iter().map(address).collect(),
             idle: time(self.idle, usual.idle),
             turn_max: time(self.turn_max, usual.turn_max),
+            gathers: GATHERS,
             guard: time(self.guard, usual.guard),
             answer_margin: time(self.answer_margin, usual.answer_margin),
             unanswered_max: self.unanswered.unwrap_or(usual.unanswered_max),

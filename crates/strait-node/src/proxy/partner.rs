@@ -388,9 +388,12 @@ impl Partner {
     pub(super) fn hear(&mut self, now: Instant, dscp: u8, hops_left: u8, datagram: &[u8]) {
         self.heard += 1;
         let near = hops_left == HOP_LIMIT;
-        if core::mem::replace(&mut self.is_near, near) != near
+        // Whoever else takes its address says nothing of its way.
+        if self.is_near != near
+            && self.session.is_of_both(datagram)
             && let Some(view) = self.link
         {
+            self.is_near = near;
             self.session.set(view.settings(self.limits, near));
         }
         // What is wrong with it, the session counts.

@@ -3,6 +3,7 @@ use core::iter;
 
 use strait_core::node::Side;
 use strait_core::units::{Octets, Time};
+use strait_proxy::codec::{Head, write_head};
 use strait_wire::ip::SynOptions;
 
 use super::*;
@@ -226,6 +227,22 @@ fn datagrams_to_a_partner_behind_others_are_no_longer_than_every_link_carries() 
         let [near, _] = pair.connect();
         pair.tell(0, near, StreamEvent::Data(&[7; 6000]));
         assert_eq!(pair.longest + 28, longest, "{hops_left}");
+    }
+}
+
+#[test]
+fn whoever_takes_a_partners_address_does_not_say_how_near_it_is() {
+    let mut pair = Pair::new(|_| ());
+    (pair.link.mtu, pair.link.bit_s) = (2040, 240_000);
+    let [near, _] = pair.connect();
+    let (to, from, first, number) = (7, 7, 0, Some(1));
+    for head in [Head::Hello { to, from, first }, Head::Items { to, number }] {
+        let mut forged = Vec::new();
+        write_head(head, &mut forged);
+        pair.sides[0].hear_partner(pair.now, 0, (0, HOP_LIMIT - 1), &forged);
+        pair.tell(0, near, StreamEvent::Data(&[7; 6000]));
+        assert_eq!(pair.longest + 28, 2040);
+        pair.longest = 0;
     }
 }
 

@@ -331,6 +331,7 @@ impl<T> Peer<T> {
             longest: self.transfer.longest(segment) + self.around(),
             waiting: waiting.octets,
             brief: begun.brief,
+            again_from: now + settings.gathers,
             shortest: slots.map_or(Duration::ZERO, |it| it.turn_min),
             risked,
             turn_max,

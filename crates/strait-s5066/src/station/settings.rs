@@ -22,6 +22,8 @@ pub struct Settings {
     pub turn_max: Duration,
     /// The longest that a message may wait for others' turns: ours say how long theirs may be.
     pub wait_max: Option<Duration>,
+    /// How long a transmission has room for what comes, before it says the same again in it.
+    pub gathers: Duration,
     /// From the end of another's transmission to the beginning of ours.
     pub guard: Duration,
     /// How long an answer may be late.
@@ -73,6 +75,7 @@ impl Settings {
             idle: Duration::from_secs(120),
             turn_max: Duration::from_secs(120),
             wait_max: None,
+            gathers: Duration::ZERO,
             guard: Duration::from_millis(50),
             answer_margin: Duration::from_secs(1),
             unanswered_max: 6,

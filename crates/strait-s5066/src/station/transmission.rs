@@ -42,6 +42,7 @@ pub(super) struct Transmission {
     pub(super) word: bool,
     /// It has no data.
     brief: bool,
+    pub(super) again_from: Instant,
     /// Acknowledgements have gone out up to so many places above the lower edge.
     pub(super) acked: Option<usize>,
     /// What was said of the link, to say it again where there is room.
@@ -65,6 +66,8 @@ pub(super) struct Plan {
     /// Octets that wait for it.
     pub(super) waiting: usize,
     pub(super) brief: bool,
+    /// From when on it may say the same again.
+    pub(super) again_from: Instant,
     pub(super) shortest: Duration,
     /// The longest that is risked,
     pub(super) risked: Duration,
@@ -94,6 +97,7 @@ impl Transmission {
             plain: false,
             word: false,
             brief: plan.brief,
+            again_from: plan.again_from,
             acked: None,
             said: None,
             acks_again: 0,

@@ -224,9 +224,10 @@ impl<T> Writer<'_, T> {
         written
     }
 
-    /// Where there is room and nothing else to send, the same again: it costs nothing.
+    /// Where there is room and nothing else to send, the same again: it costs nothing. What is
+    /// about to come has the room first.
     fn write_again(&mut self) -> bool {
-        if self.space.octets() < EMPTY + 40 {
+        if self.space.octets() < EMPTY + 40 || self.cx.now < self.on_air.again_from {
             return false;
         }
         if let Some((says, c_pdu)) = self.on_air.said.take() {

@@ -46,7 +46,7 @@ pub(crate) struct ModemPort {
 }
 
 /// How long the node may take to give all that it has for them.
-const GATHERING: Duration = Duration::from_millis(2);
+const GATHERING: Duration = Duration::from_millis(10);
 /// Pauses before a modem that lets nobody in is tried again: a second at first, twice as long each
 /// time, and so many different ones.
 const PAUSES: u32 = 5;

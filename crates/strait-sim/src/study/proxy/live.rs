@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::super::shown::Row;
 use super::super::{Asked, Sent, StudyError};
 use super::rows::Rows;
-use super::world::{Load, System};
+use super::world::{Load, PathRow, System};
 
 /// How much runs live.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -25,7 +25,7 @@ const CLAIMS: [(&str, System, Load, &str); 8] = [
     ("connect", System::Early, Load::File, "file.connect_s"),
     ("60 s without the link", System::Honest, Load::Outage(0), "file.time_s"),
     ("page alone", System::Honest, Load::Page, "page.time_s"),
-    ("page beside downloads", System::Honest, Load::Both, "page.time_s"),
+    ("page beside downloads", System::Honest, Load::Both(0), "page.time_s"),
     ("call beside both, p99", System::Honest, Load::CallBeside, "call.delay_p99_s"),
 ];
 /// The share by which live and simulated times may differ, beside a turnaround.
@@ -48,10 +48,10 @@ pub(super) fn rows(
     });
     let compared = all.filter_map(|(path, row, (what, system, load, metric))| {
         let of = |counts: &BTreeMap<String, f64>| counts.get(*metric).copied();
-        let simulated = rows.all(path, *system, *load);
-        let simulated = simulated.iter().map(|it| of(&it.run.metrics));
-        let claim = (path, *system, *load);
-        let own = worlds.iter().zip(&sent).filter(|(it, _)| it.is(claim));
+        let simulated = load.moments(row).flat_map(|it| rows.all(path, *system, it));
+        let simulated = simulated.map(|it| of(&it.run.metrics));
+        let own = worlds.iter().zip(&sent);
+        let own = own.filter(|(it, _)| (it.path, it.system, it.load.first()) == (path, *system, *load));
         let own = own.map(|(_, sent)| of(&sent.counts));
         let [sim_s, live_s] = [simulated.collect(), own.collect()].map(|all: Vec<Option<f64>>| {
             let all = all.into_iter().map(|it| it.unwrap_or(f64::INFINITY));
@@ -82,9 +82,25 @@ struct Twice {
     seed: u64,
 }
 
-impl Twice {
-    fn is(&self, claim: (usize, System, Load)) -> bool {
-        (self.path, self.system, self.load) == claim
+impl Load {
+    /// What claims call it, whatever the moment.
+    const fn first(self) -> Self {
+        match self {
+            Self::Both(_) => Self::Both(0),
+            other => other,
+        }
+    }
+
+    /// The same at each moment that the path is looked at.
+    fn moments(self, path: &PathRow) -> impl Iterator<Item = Self> + use<> {
+        let count = match self {
+            Self::Both(_) => path.short,
+            _ => 1,
+        };
+        (0..count).map(move |number| match self {
+            Self::Both(_) => Self::Both(number),
+            other => other,
+        })
     }
 }
 
@@ -92,7 +108,7 @@ impl Twice {
 fn worlds(rows: &Rows<'_>) -> Vec<Twice> {
     let of_a_claim = |system, load| CLAIMS.iter().any(|it| (it.1, it.2) == (system, load));
     let jobs = rows.runs.iter().map(|(job, _)| *job);
-    let jobs = jobs.filter(|job| of_a_claim(job.system, job.load));
+    let jobs = jobs.filter(|job| of_a_claim(job.system, job.load.first()));
     jobs.map(|job| Twice { path: job.path, system: job.system, load: job.load, seed: job.seed })
         .collect()
 }

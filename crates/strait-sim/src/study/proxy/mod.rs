@@ -167,8 +167,9 @@ fn jobs(paths: &[PathRow]) -> Vec<Job> {
             if row.outage_max.is_some() {
                 others.extend((0..row.outages).map(Load::Outage));
             }
-            if row.short {
-                others.extend([Load::Page, Load::Downloads, Load::Both]);
+            if row.short > 0 {
+                others.extend([Load::Page, Load::Downloads]);
+                others.extend((0..row.short).map(Load::Both));
             }
             if row.call {
                 others.extend([Load::Call, Load::CallBeside]);

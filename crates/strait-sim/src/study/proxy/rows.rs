@@ -5,7 +5,7 @@ use strait_traffic::FlowReport;
 use super::super::na::{WAIT_S, added};
 use super::super::shown::Row;
 use super::world::{
-    DATAGRAM_OCTETS, DOWNLOADS, Load, PAGE_OCTETS, PAGE_S, PathRow, SHORT_S, START_S, System,
+    DATAGRAM_OCTETS, DOWNLOADS, Load, PAGE_OCTETS, PathRow, SHORT_S, START_S, System,
 };
 use super::{Came, Job};
 
@@ -165,20 +165,29 @@ impl<'a> Rows<'a> {
     /// A page beside downloads that fill the link.
     pub(super) fn short(&self) -> Vec<Row> {
         let rows = self.places().filter_map(|(path, row, system, named)| {
-            let [alone, without, both] =
-                [Load::Page, Load::Downloads, Load::Both].map(|load| self.one(path, system, load));
-            let (alone, without, both) = (alone?, without?, both?);
-            let page_s = |came: &Came| came.run.metrics.get("page.time_s").copied();
-            let ends_s = PAGE_S + page_s(both).unwrap_or(f64::INFINITY);
-            let all = |came| downloads(came).map(|it| arrived(it, ends_s)).sum::<f64>();
-            let waits = downloads(both).map(longest_s);
+            let [alone, without] =
+                [Load::Page, Load::Downloads].map(|load| self.one(path, system, load));
+            let (alone, without) = (alone?, without?);
+            let both = (0..row.short).map(|it| self.one(path, system, Load::Both(it)));
+            let both: Vec<&Came> = both.collect::<Option<_>>()?;
+            let page_s = |came: &Came| {
+                let time_s = came.run.metrics.get("page.time_s").copied();
+                time_s.unwrap_or(f64::INFINITY)
+            };
+            let numbered = (0..).zip(&both);
+            let lost = numbered.map(|(number, both)| {
+                let ends_s = row.page_s(number) + page_s(both);
+                let all = |came| downloads(came).map(|it| arrived(it, ends_s)).sum::<f64>();
+                (all(without) - all(both)) / PAGE_OCTETS as f64
+            });
+            let waits = both.iter().flat_map(|it| downloads(it)).map(longest_s);
             let segment_s = SEGMENT_OCTETS * 8.0 / row.rate.0 as f64;
             let streams = (DOWNLOADS + 6) as f64;
             Some(
                 named
-                    .with("alone_s", page_s(alone).unwrap_or(f64::INFINITY))
-                    .with("page_s", page_s(both).unwrap_or(f64::INFINITY))
-                    .with("lost", (all(without) - all(both)) / PAGE_OCTETS as f64)
+                    .with("alone_s", page_s(alone))
+                    .with("page_s", both.iter().map(|it| page_s(it)).collect::<Vec<_>>())
+                    .with("lost", lost.collect::<Vec<_>>())
                     .with("wait_s", waits.collect::<Vec<_>>())
                     .with("wait_max_s", STARVES_S.max(2.0 * streams * segment_s)),
             )

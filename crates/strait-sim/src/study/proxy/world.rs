@@ -53,10 +53,11 @@ pub(in super::super) struct PathRow {
     #[serde(default = "one")]
     pub(super) outages: u64,
     #[serde(default = "step")]
-    outage_step: Time,
-    /// Whether short transfers beside long ones are looked at.
+    step: Time,
+    /// Whether short transfers beside long ones are looked at, and at how many moments. These are
+    /// as far apart as outages: how long a turn still takes decides how long a page does.
     #[serde(default)]
-    pub(super) short: bool,
+    pub(super) short: u64,
     /// Whether a call is.
     #[serde(default)]
     pub(super) call: bool,
@@ -127,10 +128,11 @@ pub(super) enum Load {
     Datagrams,
     /// A short datagram now and then.
     Crossing,
-    /// A page, six downloads that fill the link, or both.
+    /// A page, six downloads that fill the link, or both, with the page at the path's moment of
+    /// this number.
     Page,
     Downloads,
-    Both,
+    Both(u64),
     /// A call, and one beside both.
     Call,
     CallBeside,
@@ -138,8 +140,8 @@ pub(super) enum Load {
 
 /// When what is measured begins: by then partners know each other.
 pub(super) const START_S: f64 = 30.0;
-/// When the page begins beside downloads.
-pub(super) const PAGE_S: f64 = 60.0;
+/// When the first page begins beside downloads.
+const PAGE_S: f64 = 60.0;
 /// The first outage: its begin and its length.
 const OUTAGE_S: [f64; 2] = [50.0, 60.0];
 /// Downloads at a time, octets of the page, and its objects, each by a connection of its own.
@@ -190,8 +192,16 @@ impl PathRow {
     /// When an outage begins, and how long it lasts.
     pub(super) fn outage_s(&self, number: u64) -> [f64; 2] {
         let [begins_s, lasts_s] = OUTAGE_S;
-        let later_s = number as f64 * self.outage_step.0.as_secs_f64();
-        [begins_s + later_s, lasts_s]
+        [begins_s + self.later_s(number), lasts_s]
+    }
+
+    /// When a page begins.
+    pub(super) fn page_s(&self, number: u64) -> f64 {
+        PAGE_S + self.later_s(number)
+    }
+
+    fn later_s(&self, number: u64) -> f64 {
+        number as f64 * self.step.0.as_secs_f64()
     }
 
     fn duration_s(&self, load: Load) -> f64 {
@@ -300,8 +310,13 @@ impl PathRow {
         // More than the link carries while it is looked at.
         let download = self.rate.0 / 8 * SHORT_S as u64 / DOWNLOADS as u64;
         let downloads = (0..DOWNLOADS).map(|n| tcp(&format!("download{n}"), download));
+        let moment = match load {
+            Load::Both(number) => number,
+            _ => 0,
+        };
+        let page_s = self.page_s(moment);
         let page = format!(
-            "from = \"ha\"\nto = \"hb\"\nname = \"page\"\nkind = \"page\"\nstart = \"{PAGE_S} s\"\nobjects = {OBJECTS}\n\
+            "from = \"ha\"\nto = \"hb\"\nname = \"page\"\nkind = \"page\"\nstart = \"{page_s} s\"\nobjects = {OBJECTS}\n\
              octets = \"{PAGE_OCTETS} B\"\nconnections = {OBJECTS}\nendpoint = \"{endpoint}\""
         );
         let call: String = "from = \"ha\"\nto = \"hb\"\nname = \"call\"\nkind = \"voice\"\nstart = \"20 s\"\npayload = \"31 B\"\n\
@@ -315,7 +330,7 @@ impl PathRow {
             Load::Crossing => vec![udp(SHORT_OCTETS, SHORT_OCTETS * 8 / 20)],
             Load::Page => vec![page],
             Load::Downloads => downloads.collect(),
-            Load::Both => downloads.chain([page]).collect(),
+            Load::Both(_) => downloads.chain([page]).collect(),
             Load::Call => vec![call],
             // First, as where it is alone: its addresses and ports are the same.
             Load::CallBeside => [call].into_iter().chain(downloads).chain([page]).collect(),
