@@ -469,6 +469,14 @@ impl LinkConfig {
         }
     }
 
+    /// Settings of a cell, to be changed.
+    pub fn cell_config_mut(&mut self) -> Option<&mut CellConfig> {
+        match &mut self.kind {
+            LinkKind::Cell(cell) => Some(cell),
+            LinkKind::Serial(_) | LinkKind::Frames | LinkKind::Hf(_) => None,
+        }
+    }
+
     /// The keys that hold for what `from` sends: at side A those at the top level, at side B with
     /// the overrides of `[reverse]`.
     pub fn direction(&self, from: Side) -> Direction {

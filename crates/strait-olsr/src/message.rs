@@ -16,6 +16,10 @@ pub const MID: u8 = 3;
 /// Networks behind a node.
 pub const HNA: u8 = 4;
 
+/// How good a node's links are. A type for private use (section 3.4): who doesn't know it passes it
+/// on like others.
+pub const QUALITY: u8 = 134;
+
 /// Octets of a packet's header.
 pub const PACKET_HEADER: usize = 4;
 
@@ -108,6 +112,28 @@ pub struct Hello {
     pub willingness: u8,
     /// Addresses of neighbours at the interface that it left by.
     pub links: Vec<(LinkCode, IpAddr)>,
+}
+
+/// A link to a neighbour, in 255ths of what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quality {
+    /// The neighbour.
+    pub of: IpAddr,
+    /// What comes from it.
+    pub comes: u8,
+    /// What comes to it.
+    pub arrives: u8,
+}
+
+impl Quality {
+    /// The cost of a link that loses nothing.
+    pub const LEAST: u32 = 1000;
+
+    /// Transmissions that a frame and its acknowledgement take (ETX), in thousandths.
+    pub fn cost(self) -> u32 {
+        let each = |share: u8| u32::from(share.max(1));
+        Self::LEAST * 255 * 255 / (each(self.comes) * each(self.arrives))
+    }
 }
 
 /// Time in one octet: a sixteenth of a second times (1 + a/16) 2^b (section 18.3), rounded up.
@@ -251,6 +277,23 @@ impl Message<'_> {
         Ok(pairs.filter_map(network).map(Prefix::network).collect())
     }
 
+    /// Reads how good the originator's links are.
+    pub fn qualities(&self) -> Result<Vec<Quality>, Malformed> {
+        let each = self.body.chunks_exact(address_octets(self.v6) + 2);
+        if !each.remainder().is_empty() {
+            return Err(Malformed);
+        }
+        let one = |bytes: &[u8]| {
+            let (of, [comes, arrives]) = bytes.split_last_chunk()?;
+            Some(Quality {
+                of: address(of)?,
+                comes: *comes,
+                arrives: *arrives,
+            })
+        };
+        each.map(|bytes| one(bytes).ok_or(Malformed)).collect()
+    }
+
     fn addresses(&self, bytes: &[u8]) -> Result<Vec<IpAddr>, Malformed> {
         let each = bytes.chunks_exact(address_octets(self.v6));
         if !each.remainder().is_empty() {
@@ -344,6 +387,16 @@ pub fn put_hna(header: &Header, networks: &[Prefix], out: &mut Vec<u8>) {
     put_size(start, out);
 }
 
+/// Writes how good a node's links are.
+pub fn put_qualities(header: &Header, qualities: &[Quality], out: &mut Vec<u8>) {
+    let start = put_header(header, out);
+    for quality in qualities {
+        put_address(quality.of, out);
+        out.extend_from_slice(&[quality.comes, quality.arrives]);
+    }
+    put_size(start, out);
+}
+
 /// Puts messages behind a packet's header.
 pub fn packet<'a>(number: u16, messages: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut out = alloc::vec![0; PACKET_HEADER];
@@ -428,6 +481,30 @@ mod tests {
         assert_eq!(messages[0].hello(), Ok(hello));
         let onward = messages[0].onward();
         assert_eq!((onward[8], onward[9]), (254, 4));
+    }
+
+    #[test]
+    fn qualities_are_addresses_and_two_octets_each() {
+        let quality = |last, comes, arrives| Quality {
+            of: v4(last),
+            comes,
+            arrives,
+        };
+        let all = [quality(2, 255, 255), quality(3, 204, 102)];
+        assert_eq!(all.map(Quality::cost), [1000, 3125]);
+        assert_eq!(quality(4, 0, 255).cost(), 255_000);
+        let mut bytes = Vec::new();
+        put_qualities(&header(QUALITY, v4(1)), &all, &mut bytes);
+        assert_eq!(bytes[12..], [10, 0, 0, 2, 255, 255, 10, 0, 0, 3, 204, 102]);
+        let read = |bytes: &[u8]| {
+            let whole = packet(1, core::iter::once(bytes));
+            let (_, messages) = parse(&whole, false).unwrap();
+            messages[0].qualities()
+        };
+        assert_eq!(read(&bytes), Ok(all.to_vec()));
+        bytes.pop();
+        bytes[3] -= 1;
+        assert_eq!(read(&bytes), Err(Malformed));
     }
 
     #[test]

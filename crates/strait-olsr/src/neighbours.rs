@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use strait_core::stats::OlsrStats;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 
-use crate::message::{Hello, LinkCode, LinkType, NeighbourType};
+use crate::message::{Hello, LinkCode, LinkType, NeighbourType, Quality};
 use crate::router::{Settings, Via};
 
 /// Links at a time.
@@ -26,6 +26,37 @@ const FAILURES: u8 = 6;
 /// ... for at least so long, while nothing was heard of its neighbour: among stations that don't
 /// hear each other some frames are lost in a row without anything being broken.
 const FAILING: Duration = Duration::from_millis(500);
+
+/// Packets of a neighbour that tell how many of them come.
+const WINDOW: u32 = 16;
+/// Packets by which a new link is known: so many are counted, whether or not they were sent yet.
+const PROOF: u32 = 8;
+/// The least difference to what was told of a link that is worth another route, in 255ths.
+const NOTED: u8 = 32;
+
+/// Which of a neighbour's last packets came, by their numbers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    /// A bit each, the last one lowest.
+    came: u32,
+    counted: u32,
+    /// The share that is told, in 255ths.
+    told: u8,
+}
+
+impl Window {
+    /// A packet came, and so many before it didn't. Whether that is told otherwise than before.
+    fn count(&mut self, missed: u32) -> bool {
+        // What was before its first packet nobody knows.
+        let missed = if self.counted == 0 { 0 } else { missed };
+        self.came = (self.came << missed.min(WINDOW) << 1 | 1) & ((1 << WINDOW) - 1);
+        self.counted = (self.counted + missed + 1).min(WINDOW);
+        // A link that is new has to prove itself.
+        let share = (self.came.count_ones() * 255 / self.counted.max(PROOF)) as u8;
+        let other = share.abs_diff(self.told) >= NOTED || share == u8::MAX;
+        other && core::mem::replace(&mut self.told, share) != share
+    }
+}
 
 /// A link: how an address of a neighbour's is heard.
 #[derive(Clone, Debug)]
@@ -51,9 +82,21 @@ struct Link {
     /// Frames that weren't delivered since anything was heard or delivered, and since when.
     failures: u8,
     failing: Instant,
+    window: Window,
+    /// The share of what is sent to it that comes there, as it says; none before it has.
+    arrives: Option<u8>,
 }
 
 impl Link {
+    /// How good it is. What a neighbour hasn't said is taken to be as it is heard.
+    fn quality(&self) -> Quality {
+        Quality {
+            of: self.main,
+            comes: self.window.told,
+            arrives: self.arrives.unwrap_or(self.window.told),
+        }
+    }
+
     fn is_symmetric(&self, now: Instant) -> bool {
         now < self.symmetric && !self.pending && now >= self.lost
     }
@@ -143,12 +186,14 @@ impl Neighbours {
         if before == number {
             return false;
         }
+        let missed = number.wrapping_sub(before).wrapping_sub(1);
+        // A number from far behind is that of a new start.
+        let missed = if missed < 16 { missed } else { 0 };
+        self.stirred |= link.window.count(missed.into()) && on.etx;
         if !on.hysteresis {
             return true;
         }
-        let missed = number.wrapping_sub(before).wrapping_sub(1);
-        // A number from far behind is that of a new start.
-        link.count(if missed < 16 { missed } else { 0 });
+        link.count(missed);
         let hold = on.hello * 3;
         link.judge(now, hold);
         true
@@ -168,7 +213,7 @@ impl Neighbours {
         let until = now + valid;
         let link = match self.links.get_mut(&(via, from)) {
             Some(link) => link,
-            None if known < LINKS_MAX => self.links.entry((via, from)).or_insert(Link {
+            None if known < LINKS_MAX => self.links.entry((via, from)).or_insert_with(|| Link {
                 main,
                 symmetric: Instant::ZERO,
                 heard: Instant::ZERO,
@@ -181,6 +226,8 @@ impl Neighbours {
                 missed: Instant::NEVER,
                 failures: 0,
                 failing: Instant::NEVER,
+                window: Window::default(),
+                arrives: None,
             }),
             None => return Changes::default(),
         };
@@ -340,6 +387,33 @@ impl Neighbours {
             .iter()
             .filter(|(_, main)| few || self.relays.contains(main));
         keen.map(|(via, _)| via.to).collect()
+    }
+
+    /// A neighbour says what comes to it of what is sent from here.
+    pub(crate) fn arrives(&mut self, main: IpAddr, share: u8) {
+        for link in self.links.values_mut().filter(|link| link.main == main) {
+            self.stirred |= link.arrives.replace(share) != Some(share);
+        }
+    }
+
+    /// How good the links to neighbours are that hear this node; of several to one the best.
+    pub(crate) fn qualities(&self, now: Instant) -> Vec<Quality> {
+        let links = self.links.values().filter(|link| link.is_symmetric(now));
+        let mut all: BTreeMap<IpAddr, Quality> = BTreeMap::new();
+        for quality in links.map(Link::quality) {
+            let best = all.entry(quality.of).or_insert(quality);
+            if quality.cost() < best.cost() {
+                *best = quality;
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// The same as the cost of each way.
+    pub(crate) fn costs(&self, now: Instant) -> impl Iterator<Item = (Via, IpAddr, u32)> + '_ {
+        let links = self.links.iter();
+        let links = links.filter(move |(_, link)| link.is_symmetric(now));
+        links.map(|((via, _), link)| (*via, link.main, link.quality().cost()))
     }
 
     pub(crate) fn is_neighbour(&self, now: Instant, main: IpAddr) -> bool {

@@ -11,8 +11,8 @@ use strait_core::time::nanos;
 use strait_core::{Duration, Instant, NeighbourId, PortId};
 
 use crate::message::{
-    HELLO, HNA, Header, Hello, MID, Message, PACKET_HEADER, TC, packet, parse, put_hello, put_hna,
-    put_tc,
+    HELLO, HNA, Header, Hello, MID, Message, PACKET_HEADER, QUALITY, Quality, TC, packet, parse,
+    put_hello, put_hna, put_qualities, put_tc,
 };
 use crate::neighbours::{Changes, Neighbours};
 use crate::topology::{Change, Topology};
@@ -71,6 +71,9 @@ pub struct Settings {
     pub copies: bool,
     /// A neighbour that the medium can't deliver to is lost at once (section 13).
     pub notice: bool,
+    /// Routes have the least sum of transmissions that links take, as the losses of packets tell;
+    /// else the fewest hops.
+    pub etx: bool,
 }
 
 impl Settings {
@@ -106,6 +109,8 @@ pub struct Router {
     empty_until: Instant,
     /// Number of the set of those who have it for a relay.
     set_number: u16,
+    /// Whom the last set had, where that is all neighbours.
+    told: Vec<IpAddr>,
     message_number: u16,
     /// By port, that of the last packet there.
     packet_numbers: BTreeMap<PortId, u16>,
@@ -138,6 +143,7 @@ impl Router {
             last_tc: Instant::ZERO,
             empty_until: Instant::ZERO,
             set_number: 0,
+            told: Vec::new(),
             // A number that those who remember an earlier start have no message of.
             message_number: chance.draw() as u16,
             packet_numbers: BTreeMap::new(),
@@ -226,6 +232,13 @@ impl Router {
             MID => message
                 .mid()
                 .map(|others| topology.take_mid(by, others, until)),
+            QUALITY if self.settings.etx => message.qualities().map(|all| {
+                let own = all.iter().find(|it| it.of == self.settings.main);
+                if let Some(own) = own {
+                    self.neighbours.arrives(by, own.comes);
+                }
+                topology.take_qualities(by, &all, until);
+            }),
             HNA => message.hna().map(|all| topology.take_hna(by, all, until)),
             // Others may know what it is.
             _ => Ok(()),
@@ -398,8 +411,44 @@ impl Router {
                 put_hello(&header, &hello, &mut message);
                 hellos.push((port, message));
             }
+            for message in self.qualities(now, interval * 3, 1) {
+                hellos.push((port, message));
+            }
         }
         self.flush(now, &hellos);
+    }
+
+    /// Messages that say how good the links to neighbours are; none where nobody asks.
+    fn qualities(&mut self, now: Instant, valid: Duration, ttl: u8) -> Vec<Vec<u8>> {
+        if !self.settings.etx {
+            return Vec::new();
+        }
+        let room = self.settings.octets_max.saturating_sub(40);
+        let most = (room / (self.address_octets() + 2)).max(1);
+        let all: Vec<Quality> = self.neighbours.qualities(now);
+        let some = all.chunks(most).map(|some| {
+            let mut message = Vec::new();
+            let header = self.header(QUALITY, valid, ttl);
+            put_qualities(&header, some, &mut message);
+            message
+        });
+        some.collect()
+    }
+
+    /// Whom it tells all of: those who have it for a relay, or by costs all neighbours (the
+    /// TC_REDUNDANCY of section 15.1 is 0 or 2). A way of least cost goes by others than relays.
+    fn reached(&mut self, now: Instant) -> Vec<IpAddr> {
+        if !self.settings.etx {
+            return self.neighbours.selectors().collect();
+        }
+        let near = self.neighbours.qualities(now);
+        let near: Vec<IpAddr> = near.iter().map(|quality| quality.of).collect();
+        if near != self.told {
+            self.set_number = self.set_number.wrapping_add(1);
+            self.empty_until = now + self.settings.tc * 3;
+            self.told.clone_from(&near);
+        }
+        near
     }
 
     /// Tells all whom this node reaches, and what lies behind it.
@@ -411,19 +460,22 @@ impl Router {
         let near = &self.neighbours;
         self.copies
             .retain(|via, _| near.symmetric(now).any(|(it, _)| it == *via));
-        let selectors: Vec<IpAddr> = self.neighbours.selectors().collect();
+        let reached = self.reached(now);
         // Those who knew of some learn that there are none.
-        if !selectors.is_empty() || now < self.empty_until {
+        if !reached.is_empty() || now < self.empty_until {
             // As many messages as it takes tell of one set (section 9.1).
             let room = self.settings.octets_max.saturating_sub(40);
             let most = (room / self.address_octets()).max(1);
-            let none = selectors.is_empty().then_some(&[][..]);
-            for some in none.into_iter().chain(selectors.chunks(most)) {
+            let none = reached.is_empty().then_some(&[][..]);
+            for some in none.into_iter().chain(reached.chunks(most)) {
                 let header = self.header(TC, interval * 3, TTL);
                 let mut message = Vec::new();
                 put_tc(&header, self.set_number, some.iter().copied(), &mut message);
                 self.outbox.push((now, message));
             }
+        }
+        for message in self.qualities(now, interval * 3, TTL) {
+            self.outbox.push((now, message));
         }
         let room = self.settings.octets_max.saturating_sub(40);
         let networks_max = (room / (2 * self.address_octets())).clamp(1, 30);

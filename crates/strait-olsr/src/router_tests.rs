@@ -25,6 +25,7 @@ fn settings(node: usize) -> Settings {
         hysteresis: false,
         copies: true,
         notice: true,
+        etx: false,
     }
 }
 
@@ -36,6 +37,8 @@ struct Net {
     links: BTreeSet<(usize, usize)>,
     /// How many of a packet's receivers don't get it.
     loss: f64,
+    /// The same of those on a link.
+    lossy: BTreeMap<(usize, usize), f64>,
     chance: Stream,
 }
 
@@ -51,6 +54,7 @@ impl Net {
             routers,
             links: BTreeSet::new(),
             loss: 0.0,
+            lossy: BTreeMap::new(),
             chance: Stream::new(seed, "net"),
         }
     }
@@ -85,7 +89,9 @@ impl Net {
             let all = meant == NeighbourId::ALL;
             let is_meant = |to: usize| to != who && (all || usize::from(meant.0) == to);
             for to in (0..self.routers.len()).filter(|to| is_meant(*to)) {
-                let lost = self.chance.happens(self.loss);
+                let link = (who.min(to), who.max(to));
+                let loss = self.lossy.get(&link).unwrap_or(&self.loss);
+                let lost = self.chance.happens(*loss);
                 if self.hears(who, to) && !lost {
                     let via = Via {
                         port,
@@ -319,6 +325,57 @@ fn a_link_that_loses_half_isnt_used_with_hysteresis() {
     net.loss = 1.0;
     net.run_for(5);
     assert_eq!(net.routers[0].stats().neighbours, 0, "two lost ones are");
+}
+
+/// A row in which each hears the next well and the one behind that badly.
+fn lossy_row(count: usize, etx: bool, seed: u64) -> Net {
+    let each = |node| Settings {
+        etx,
+        copies: !etx,
+        ..settings(node)
+    };
+    let mut net = Net::new((0..count).map(each), seed);
+    net.links = (1..count).map(|to| (to - 1, to)).collect();
+    for to in 2..count {
+        net.links.insert((to - 2, to));
+        net.lossy.insert((to - 2, to), 0.5);
+    }
+    net
+}
+
+#[test]
+fn by_transmissions_a_way_goes_round_links_that_lose_much() {
+    let hops = |etx: bool, seed: u64| {
+        let mut net = lossy_row(5, etx, seed);
+        net.run_for(60);
+        let mut at = [0, 0];
+        for _ in 0..60 {
+            net.run_for(1);
+            let good = (0..4).all(|from| net.next(from, 4) == Some(from + 1));
+            at[usize::from(good)] += 1;
+        }
+        assert!(net.routers.iter().all(|it| it.stats().malformed == 0));
+        at
+    };
+    // A link that loses half may look better for a while.
+    let good = |etx| (1..=5).map(|seed| hops(etx, seed)[1]).sum::<u32>();
+    let (etx, by_hops) = (good(true), good(false));
+    assert!(etx >= 240 && by_hops == 0, "{etx} s and {by_hops} s of 300");
+}
+
+#[test]
+fn who_knows_nothing_of_quality_passes_it_on() {
+    let each = |node| Settings {
+        etx: node != 1,
+        ..settings(node)
+    };
+    let mut net = Net::new((0..4).map(each), 1);
+    net.links = (1..4).map(|to| (to - 1, to)).collect();
+    net.run_for(40);
+    assert_eq!(net.hops(0, 3), Some(3));
+    assert!(net.routers.iter().all(|it| it.stats().malformed == 0));
+    let told = net.routers[0].topology.costs_of(address(2));
+    assert_eq!(told, [(address(1), 1000), (address(3), 1000)]);
 }
 
 #[test]

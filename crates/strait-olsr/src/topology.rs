@@ -1,13 +1,14 @@
 //! Who reaches whom beyond the neighbours, what lies behind whom, and the routes that follow
 //! (RFC 3626 sections 5.4, 9.5, 10 and 12.5).
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::Instant;
 use strait_core::prefix::Prefix;
 
+use crate::message::Quality;
 use crate::neighbours::Neighbours;
 use crate::router::{Settings, Via};
 
@@ -36,6 +37,8 @@ pub(crate) struct Topology {
     aliases: BTreeMap<IpAddr, (IpAddr, Instant)>,
     /// By who tells of them: networks, and until when.
     networks: BTreeMap<(Prefix, IpAddr), Instant>,
+    /// By node and neighbour: what the link costs, and until when.
+    costs: BTreeMap<(IpAddr, IpAddr), (u32, Instant)>,
     /// The routes of today.
     routes: BTreeMap<Prefix, Via>,
     /// Others may follow from what is known now.
@@ -92,6 +95,25 @@ impl Topology {
         }
     }
 
+    /// Takes how good a node's links are.
+    pub(crate) fn take_qualities(&mut self, by: IpAddr, all: &[Quality], until: Instant) {
+        for quality in all {
+            let pair = (by, quality.of);
+            if self.costs.len() < PAIRS_MAX || self.costs.contains_key(&pair) {
+                let before = self.costs.insert(pair, (quality.cost(), until));
+                self.stirred |= before.is_none_or(|(before, _)| before != quality.cost());
+            }
+        }
+    }
+
+    /// What a node's links cost, as it says.
+    #[cfg(test)]
+    pub(crate) fn costs_of(&self, by: IpAddr) -> Vec<(IpAddr, u32)> {
+        let all = self.costs.range((by, MIN_OF_ALL)..);
+        let own = all.take_while(|((it, _), _)| *it == by);
+        own.map(|((_, of), (cost, _))| (*of, *cost)).collect()
+    }
+
     /// The main address of whom an address is.
     pub(crate) fn main_of(&self, address: IpAddr) -> IpAddr {
         self.aliases
@@ -106,6 +128,8 @@ impl Topology {
         self.pairs.retain(|_, (_, until)| now < *until);
         self.aliases.retain(|_, (_, until)| now < *until);
         self.networks.retain(|_, until| now < *until);
+        // They say nothing without a pair, which has its own time.
+        self.costs.retain(|_, (_, until)| now < *until);
         self.stirred |= before != count(self);
     }
 
@@ -126,8 +150,8 @@ impl Topology {
         self.routes.len()
     }
 
-    /// Finds the routes anew, by the fewest hops, and tells what is otherwise. Among ways that are
-    /// as short, that of before stays.
+    /// Finds the routes anew, by the fewest hops or the least sum of costs, and tells what is
+    /// otherwise. Among ways that are as short, that of before stays.
     pub(crate) fn find_routes(
         &mut self,
         now: Instant,
@@ -135,49 +159,44 @@ impl Topology {
         near: &Neighbours,
     ) -> Vec<Change> {
         let own = on.main;
-        let mut beyond: BTreeMap<IpAddr, Vec<IpAddr>> = BTreeMap::new();
+        let mut beyond: BTreeMap<IpAddr, Vec<(IpAddr, u32)>> = BTreeMap::new();
+        let cost = |by: IpAddr, far: IpAddr| {
+            let known = self.costs.get(&(by, far)).filter(|_| on.etx);
+            known.map_or(Quality::LEAST, |(cost, _)| *cost)
+        };
+        let mut reaches = |by: IpAddr, far: IpAddr| {
+            let far = self.main_of(far);
+            let all = beyond.entry(by).or_default();
+            all.push((far, cost(by, far)));
+        };
         for (by, far) in near.pairs() {
-            beyond.entry(by).or_default().push(self.main_of(far));
+            reaches(by, far);
         }
         let beside: BTreeSet<IpAddr> = near.symmetric(now).map(|(_, main)| main).collect();
         for (by, far) in self.pairs.keys() {
             // Of neighbours' neighbours hellos tell, and tell better.
             if !beside.contains(by) {
-                beyond.entry(*by).or_default().push(self.main_of(*far));
+                reaches(*by, *far);
             }
         }
-        let before = |address: IpAddr| self.routes.get(&host(address)).copied();
-        let mut ways: BTreeMap<IpAddr, (usize, Via)> = BTreeMap::new();
-        let mut next = VecDeque::new();
-        for (via, main) in near.symmetric(now) {
-            let is_new = !ways.contains_key(&main);
-            if is_new || before(main) == Some(via) {
-                ways.insert(main, (1, via));
-            }
-            if is_new {
-                next.push_back(main);
+        let mut search = Search {
+            routes: &self.routes,
+            ways: BTreeMap::new(),
+            next: BTreeSet::new(),
+            found: 0,
+        };
+        for (via, main, cost) in near.costs(now) {
+            search.reach(main, if on.etx { cost } else { Quality::LEAST }, via);
+        }
+        while let Some((cost, _, by)) = search.next.pop_first() {
+            let (known, via) = search.ways[&by];
+            // It may have been found nearer meanwhile.
+            let all = beyond.get(&by).filter(|_| known == cost);
+            for (far, more) in all.into_iter().flatten().filter(|(far, _)| *far != own) {
+                search.reach(*far, cost.saturating_add(*more), via);
             }
         }
-        while let Some(by) = next.pop_front() {
-            let (hops, via) = ways[&by];
-            for far in beyond
-                .get(&by)
-                .into_iter()
-                .flatten()
-                .filter(|it| **it != own)
-            {
-                match ways.get(far) {
-                    None => {
-                        ways.insert(*far, (hops + 1, via));
-                        next.push_back(*far);
-                    }
-                    Some((known, _)) if *known == hops + 1 && before(*far) == Some(via) => {
-                        ways.insert(*far, (hops + 1, via));
-                    }
-                    Some(_) => {}
-                }
-            }
-        }
+        let ways = search.ways;
         let mut routes: BTreeMap<Prefix, Via> = BTreeMap::new();
         for (address, (_, via)) in &ways {
             routes.insert(host(*address), *via);
@@ -187,15 +206,15 @@ impl Topology {
                 routes.entry(host(*other)).or_insert(*via);
             }
         }
-        let mut nearest: BTreeMap<Prefix, (usize, Via)> = BTreeMap::new();
+        let mut nearest: BTreeMap<Prefix, (u32, Via)> = BTreeMap::new();
         for (network, by) in self.networks.keys() {
-            let Some((hops, via)) = ways.get(by) else {
+            let Some((cost, via)) = ways.get(by) else {
                 continue;
             };
             let known = nearest.get(network);
             let stays = self.routes.get(network) == Some(via);
-            if known.is_none_or(|(known, _)| hops < known || (hops == known && stays)) {
-                nearest.insert(*network, (*hops, *via));
+            if known.is_none_or(|(known, _)| cost < known || (cost == known && stays)) {
+                nearest.insert(*network, (*cost, *via));
             }
         }
         for (network, (_, via)) in nearest {
@@ -206,6 +225,30 @@ impl Topology {
         let changes = changes(&self.routes, &routes);
         self.routes = routes;
         changes
+    }
+}
+
+/// A search for ways, the nearest nodes first.
+struct Search<'a> {
+    /// The routes of before, which stay among those that cost the same.
+    routes: &'a BTreeMap<Prefix, Via>,
+    ways: BTreeMap<IpAddr, (u32, Via)>,
+    /// Nodes to go on from by their costs, of equals the one that was found first.
+    next: BTreeSet<(u32, usize, IpAddr)>,
+    found: usize,
+}
+
+impl Search<'_> {
+    fn reach(&mut self, to: IpAddr, cost: u32, via: Via) {
+        let known = self.ways.get(&to).map(|(known, _)| *known);
+        let nearer = known.is_none_or(|known| cost < known);
+        if nearer || (known == Some(cost) && self.routes.get(&host(to)) == Some(&via)) {
+            self.ways.insert(to, (cost, via));
+        }
+        if nearer {
+            self.found += 1;
+            self.next.insert((cost, self.found, to));
+        }
     }
 }
 

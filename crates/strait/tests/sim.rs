@@ -79,6 +79,8 @@ fn scenarios_of_the_lab_hold_in_virtual_time() {
         "second-way.toml",
         "two-hosts.toml",
         "two-rates.toml",
+        "cell-walk.toml",
+        "etx.toml",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
         command

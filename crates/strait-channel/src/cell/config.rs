@@ -1,5 +1,6 @@
 //! The keys of a cell: `[cell]` in a link file of `kind = "cell"`.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub struct CellConfig {
     /// Who goes where, in order of time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<Move>,
+    /// A file of ways, in place of `moves`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_file: Option<String>,
     /// Stations that go where chance sends them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wander: Option<Wander>,
@@ -126,6 +130,7 @@ impl Default for CellConfig {
         Self {
             places: Vec::new(),
             moves: Vec::new(),
+            path_file: None,
             wander: None,
             reach: 250.0,
             sense: None,
@@ -188,6 +193,9 @@ impl CellConfig {
             times.iter().all(possible),
             "slot, sifs and preamble are above 0, and at most 100 ms",
         )?;
+        let one = self.path_file.is_none() || (self.moves.is_empty() && self.wander.is_none());
+        let why = "it says all movements: leave out `moves` and `wander`";
+        require("cell.path_file", one, why)?;
         self.validate_rates()?;
         self.validate_wander()?;
         self.validate_moves()
@@ -236,7 +244,8 @@ impl CellConfig {
     }
 
     fn validate_moves(&self) -> Result<(), KeyError> {
-        for (index, it) in self.moves.iter().enumerate() {
+        let mut free = alloc::vec![Duration::ZERO; self.places.len()];
+        for it in &self.moves {
             let known = it.station < self.places.len();
             require(
                 "cell.moves.station",
@@ -250,14 +259,13 @@ impl CellConfig {
             )?;
             let finite = it.to.iter().all(|it| it.is_finite());
             require("cell.moves.to", finite, "a place is two numbers of metres")?;
-            let mut before = self.moves[..index].iter();
-            let over =
-                before.all(|other| other.station != it.station || other.until.0 <= it.from.0);
+            let free = &mut free[it.station];
             require(
                 "cell.moves.from",
-                over,
+                *free <= it.from.0,
                 "a station's moves stand in order and don't overlap",
             )?;
+            *free = it.until.0;
         }
         Ok(())
     }

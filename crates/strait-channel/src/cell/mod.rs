@@ -11,6 +11,7 @@
 //! are propagation times, capture, and management frames: all know each other.
 
 mod config;
+mod paths;
 mod rates;
 mod station;
 #[cfg(test)]

@@ -14,6 +14,17 @@ use super::{InvalidConfig, NodeConfig, PortConfig, invalid};
 use crate::Prefix;
 use crate::route::is_of_the_link;
 
+/// What makes a route the better one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OlsrMetric {
+    /// The fewest hops.
+    #[default]
+    Hops,
+    /// The fewest transmissions that its links take to be expected.
+    Etx,
+}
+
 /// A router of a mobile network: gateways find neighbours and routes by themselves (RFC 3626).
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +55,9 @@ pub struct OlsrConfig {
     /// A neighbour that the medium can't deliver to is lost at once.
     #[serde(default = "super::yes")]
     pub notice: bool,
+    /// What makes a route the better one.
+    #[serde(default)]
+    pub metric: OlsrMetric,
 }
 
 impl OlsrConfig {
@@ -140,8 +154,10 @@ impl OlsrConfig {
             hello: self.hello.0,
             tc: self.tc.0,
             hysteresis: self.hysteresis,
-            copies: self.copies,
+            // A copy that a medium repeats tells nothing of what it loses.
+            copies: self.copies && self.metric == OlsrMetric::Hops,
             notice: self.notice,
+            etx: self.metric == OlsrMetric::Etx,
         });
         settings.collect()
     }
