@@ -19,14 +19,29 @@ pub(super) struct ProxyLive {
 
 /// What is compared: the words in the table, who carries what, and the metric.
 const CLAIMS: [(&str, System, Load, &str); 8] = [
-    ("transfer", System::Honest, Load::File, "file.time_s"),
-    ("transfer", System::Early, Load::File, "file.time_s"),
-    ("connect", System::Honest, Load::File, "file.connect_s"),
-    ("connect", System::Early, Load::File, "file.connect_s"),
-    ("60 s without the link", System::Honest, Load::Outage(0), "file.time_s"),
+    ("transfer", System::Honest, Load::Fetch, "page.time_s"),
+    ("transfer", System::Early, Load::Fetch, "page.time_s"),
+    ("connect", System::Honest, Load::Few, "file.connect_s"),
+    ("connect", System::Early, Load::Few, "file.connect_s"),
+    (
+        "60 s without the link",
+        System::Honest,
+        Load::Outage(0),
+        "file.time_s",
+    ),
     ("page alone", System::Honest, Load::Page, "page.time_s"),
-    ("page beside downloads", System::Honest, Load::Both(0), "page.time_s"),
-    ("call beside both, p99", System::Honest, Load::CallBeside, "call.delay_p99_s"),
+    (
+        "page beside downloads",
+        System::Honest,
+        Load::Both(0),
+        "page.time_s",
+    ),
+    (
+        "call beside both, p99",
+        System::Honest,
+        Load::CallBeside,
+        "call.delay_p99_s",
+    ),
 ];
 /// The share by which live and simulated times may differ, beside a turnaround.
 const APART: f64 = 0.05;
@@ -48,10 +63,12 @@ pub(super) fn rows(
     });
     let compared = all.filter_map(|(path, row, (what, system, load, metric))| {
         let of = |counts: &BTreeMap<String, f64>| counts.get(*metric).copied();
-        let simulated = load.moments(row).flat_map(|it| rows.all(path, *system, it));
+        let simulated = load.moments(row).into_iter();
+        let simulated = simulated.flat_map(|it| rows.all(path, *system, it));
         let simulated = simulated.map(|it| of(&it.run.metrics));
         let own = worlds.iter().zip(&sent);
-        let own = own.filter(|(it, _)| (it.path, it.system, it.load.first()) == (path, *system, *load));
+        let own =
+            own.filter(|(it, _)| (it.path, it.system, it.load.first()) == (path, *system, *load));
         let own = own.map(|(_, sent)| of(&sent.counts));
         let [sim_s, live_s] = [simulated.collect(), own.collect()].map(|all: Vec<Option<f64>>| {
             let all = all.into_iter().map(|it| it.unwrap_or(f64::INFINITY));
@@ -86,21 +103,19 @@ impl Load {
     /// What claims call it, whatever the moment.
     const fn first(self) -> Self {
         match self {
+            Self::Outage(_) => Self::Outage(0),
             Self::Both(_) => Self::Both(0),
             other => other,
         }
     }
 
     /// The same at each moment that the path is looked at.
-    fn moments(self, path: &PathRow) -> impl Iterator<Item = Self> + use<> {
-        let count = match self {
-            Self::Both(_) => path.short,
-            _ => 1,
-        };
-        (0..count).map(move |number| match self {
-            Self::Both(_) => Self::Both(number),
-            other => other,
-        })
+    fn moments(self, path: &PathRow) -> Vec<Self> {
+        match self {
+            Self::Outage(_) => (0..path.outages).map(Self::Outage).collect(),
+            Self::Both(_) => (0..path.short).map(Self::Both).collect(),
+            other => vec![other],
+        }
     }
 }
 
@@ -109,8 +124,13 @@ fn worlds(rows: &Rows<'_>) -> Vec<Twice> {
     let of_a_claim = |system, load| CLAIMS.iter().any(|it| (it.1, it.2) == (system, load));
     let jobs = rows.runs.iter().map(|(job, _)| *job);
     let jobs = jobs.filter(|job| of_a_claim(job.system, job.load.first()));
-    jobs.map(|job| Twice { path: job.path, system: job.system, load: job.load, seed: job.seed })
-        .collect()
+    jobs.map(|job| Twice {
+        path: job.path,
+        system: job.system,
+        load: job.load,
+        seed: job.seed,
+    })
+    .collect()
 }
 
 fn labs(

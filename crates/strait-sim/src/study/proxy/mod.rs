@@ -62,7 +62,8 @@ struct Came {
 const LOOK: Duration = Duration::from_millis(100);
 
 impl SetUp for ProxyStudy {
-    const PARTS: &'static [&'static str] = &["transfers", "outages", "short", "calls", "live", "runs"];
+    const PARTS: &'static [&'static str] =
+        &["transfers", "outages", "short", "calls", "live", "runs"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown
@@ -73,7 +74,7 @@ impl SetUp for ProxyStudy {
     }
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
-        let jobs = jobs(&self.path);
+        let jobs = jobs(&self.path, true);
         let came = run_jobs(&self.path, &jobs, asked, "proxy")?;
         let rows = Rows {
             paths: &self.path,
@@ -135,7 +136,7 @@ pub(super) fn transfers(
     asked: &Asked<'_>,
     study: &str,
 ) -> Result<Of, StudyError> {
-    let jobs = jobs(paths);
+    let jobs = jobs(paths, false);
     let runs = run_jobs(paths, &jobs, asked, study)?;
     let mut came = Of::default();
     for it in &runs {
@@ -146,7 +147,8 @@ pub(super) fn transfers(
     Ok(came)
 }
 
-fn jobs(paths: &[PathRow]) -> Vec<Job> {
+/// All runs, with those that are only compared with live ones if they are.
+fn jobs(paths: &[PathRow], compared: bool) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (path, row) in paths.iter().enumerate() {
         let mut add = |system, load, seeds: u64| {
@@ -163,6 +165,10 @@ fn jobs(paths: &[PathRow]) -> Vec<Job> {
         add(System::PlainCubic, Load::Crossing, 1);
         for system in row.systems.iter().copied() {
             add(system, Load::File, row.seeds);
+            if compared && !system.is_plain() {
+                add(system, Load::Fetch, row.seeds);
+                add(system, Load::Few, row.seeds);
+            }
             let mut others = Vec::new();
             if row.outage_max.is_some() {
                 others.extend((0..row.outages).map(Load::Outage));

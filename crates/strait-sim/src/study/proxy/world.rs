@@ -122,6 +122,10 @@ impl System {
 pub(super) enum Load {
     /// One transfer.
     File,
+    /// The same as a client asks for it: a page of one object.
+    Fetch,
+    /// A transfer of a thousand octets.
+    Few,
     /// One transfer, and for a while nothing crosses: the path's outage of this number.
     Outage(u64),
     /// More datagrams than there is room for.
@@ -150,6 +154,7 @@ pub(super) const PAGE_OCTETS: u64 = 18_000;
 const OBJECTS: usize = 6;
 /// How long pages and downloads are looked at.
 pub(super) const SHORT_S: f64 = 400.0;
+const FEW_OCTETS: u64 = 1000;
 /// How long datagrams are sent.
 const DATAGRAMS_S: f64 = 120.0;
 /// Octets of a datagram that fills the link, and of a short one.
@@ -207,7 +212,7 @@ impl PathRow {
     fn duration_s(&self, load: Load) -> f64 {
         START_S
             + match load {
-                Load::File => self.limit.0.as_secs_f64(),
+                Load::File | Load::Fetch | Load::Few => self.limit.0.as_secs_f64(),
                 Load::Outage(n) => {
                     self.outage_s(n).iter().sum::<f64>() + self.limit.0.as_secs_f64()
                 }
@@ -315,15 +320,22 @@ impl PathRow {
             _ => 0,
         };
         let page_s = self.page_s(moment);
-        let page = format!(
-            "from = \"ha\"\nto = \"hb\"\nname = \"page\"\nkind = \"page\"\nstart = \"{page_s} s\"\nobjects = {OBJECTS}\n\
-             octets = \"{PAGE_OCTETS} B\"\nconnections = {OBJECTS}\nendpoint = \"{endpoint}\""
-        );
+        let page = |at_s: f64, octets: u64, objects: usize| {
+            format!(
+                "from = \"ha\"\nto = \"hb\"\nname = \"page\"\nkind = \"page\"\nstart = \"{at_s} s\"\n\
+                 octets = \"{octets} B\"\nobjects = {objects}\nconnections = {objects}\n\
+                 endpoint = \"{endpoint}\""
+            )
+        };
+        let fetch = page(START_S, self.octets.0, 1);
+        let page = page(page_s, PAGE_OCTETS, OBJECTS);
         let call: String = "from = \"ha\"\nto = \"hb\"\nname = \"call\"\nkind = \"voice\"\nstart = \"20 s\"\npayload = \"31 B\"\n\
                     period = \"200 ms\"\nboth_ways = true\ndscp = \"EF\"\nstop = \"400 s\""
             .into();
         match load {
             Load::File => vec![tcp("file", self.octets.0)],
+            Load::Fetch => vec![fetch],
+            Load::Few => vec![tcp("file", FEW_OCTETS)],
             // As long as two minutes of the link.
             Load::Outage(_) => vec![tcp("file", self.octets.0.min(self.rate.0 / 8 * 120))],
             Load::Datagrams => vec![udp(DATAGRAM_OCTETS, self.rate.0 * 3 / 2)],
