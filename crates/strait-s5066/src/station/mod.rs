@@ -370,7 +370,12 @@ impl<T> Station<T> {
             [rests, paused, peer.calls.link().calls_at(), breaks_at]
         });
         let again_from = self.on_air.map(|it| it.again_from);
-        let others = [self.inbox.wake(), told, self.identity.free_at(now), again_from];
+        let others = [
+            self.inbox.wake(),
+            told,
+            self.identity.free_at(now),
+            again_from,
+        ];
         let later = peers.chain(others).flatten().filter(|at| *at > now);
         later.chain(self.access.wake()).min()
     }

@@ -85,7 +85,11 @@ pub fn take_back(bytes: &mut [u8]) {
     let start = view.header.start;
     let [high, low] = [16, 0].map(|shift| (view.seq.wrapping_add(1) >> shift) as u16);
     let lengths = u16_at(bytes, start + 12).unwrap_or_default() & 0xff00;
-    let words = [(4, high), (6, low), (12, lengths | u16::from(TcpFlags::RST.0))];
+    let words = [
+        (4, high),
+        (6, low),
+        (12, lengths | u16::from(TcpFlags::RST.0)),
+    ];
     for (at, new) in words {
         replace(bytes, start, at, new);
     }

@@ -88,17 +88,26 @@ fn of_those_let_in_who_do_not_come_some_have_a_connection_at_the_server() {
         for round in 0..4 {
             flood(&mut pair, 1000 + round * ROUND);
             open_all(&mut pair);
-            assert_eq!(pair.sides[0].locals.coming.count(), COMING_MAX, "{connects:?}");
+            assert_eq!(
+                pair.sides[0].locals.coming.count(),
+                COMING_MAX,
+                "{connects:?}"
+            );
             pair.take(0);
             pair.now += COMES;
             let near = pair.ask(100 + round, "10.2.0.2:80");
             pair.settle();
             open_all(&mut pair);
             let told = pair.take(0);
-            assert!(told.contains(&(near, StreamOp::Accept)), "{round} {connects:?}");
+            assert!(
+                told.contains(&(near, StreamOp::Accept)),
+                "{round} {connects:?}"
+            );
             pair.open(0, near);
             // Whoever made place for it is told, should it be there after all.
-            let resets = told.iter().filter(|(_, it)| matches!(it, StreamOp::Reset(_)));
+            let resets = told
+                .iter()
+                .filter(|(_, it)| matches!(it, StreamOp::Reset(_)));
             assert_eq!(resets.count(), 1, "{round} {connects:?}");
         }
         pair.tell(0, first[0], StreamEvent::Data(b"on"));

@@ -23,10 +23,25 @@ const CLAIMS: [(&str, System, Load, &str); 8] = [
     ("transfer", System::Early, Load::File, "file.time_s"),
     ("connect", System::Honest, Load::File, "file.connect_s"),
     ("connect", System::Early, Load::File, "file.connect_s"),
-    ("60 s without the link", System::Honest, Load::Outage(0), "file.time_s"),
+    (
+        "60 s without the link",
+        System::Honest,
+        Load::Outage(0),
+        "file.time_s",
+    ),
     ("page alone", System::Honest, Load::Page, "page.time_s"),
-    ("page beside downloads", System::Honest, Load::Both(0), "page.time_s"),
-    ("call beside both, p99", System::Honest, Load::CallBeside, "call.delay_p99_s"),
+    (
+        "page beside downloads",
+        System::Honest,
+        Load::Both(0),
+        "page.time_s",
+    ),
+    (
+        "call beside both, p99",
+        System::Honest,
+        Load::CallBeside,
+        "call.delay_p99_s",
+    ),
 ];
 /// The share by which live and simulated times may differ, beside a turnaround.
 const APART: f64 = 0.05;
@@ -51,7 +66,8 @@ pub(super) fn rows(
         let simulated = load.moments(row).flat_map(|it| rows.all(path, *system, it));
         let simulated = simulated.map(|it| of(&it.run.metrics));
         let own = worlds.iter().zip(&sent);
-        let own = own.filter(|(it, _)| (it.path, it.system, it.load.first()) == (path, *system, *load));
+        let own =
+            own.filter(|(it, _)| (it.path, it.system, it.load.first()) == (path, *system, *load));
         let own = own.map(|(_, sent)| of(&sent.counts));
         let [sim_s, live_s] = [simulated.collect(), own.collect()].map(|all: Vec<Option<f64>>| {
             let all = all.into_iter().map(|it| it.unwrap_or(f64::INFINITY));
@@ -109,8 +125,13 @@ fn worlds(rows: &Rows<'_>) -> Vec<Twice> {
     let of_a_claim = |system, load| CLAIMS.iter().any(|it| (it.1, it.2) == (system, load));
     let jobs = rows.runs.iter().map(|(job, _)| *job);
     let jobs = jobs.filter(|job| of_a_claim(job.system, job.load.first()));
-    jobs.map(|job| Twice { path: job.path, system: job.system, load: job.load, seed: job.seed })
-        .collect()
+    jobs.map(|job| Twice {
+        path: job.path,
+        system: job.system,
+        load: job.load,
+        seed: job.seed,
+    })
+    .collect()
 }
 
 fn labs(

@@ -62,7 +62,8 @@ struct Came {
 const LOOK: Duration = Duration::from_millis(100);
 
 impl SetUp for ProxyStudy {
-    const PARTS: &'static [&'static str] = &["transfers", "outages", "short", "calls", "live", "runs"];
+    const PARTS: &'static [&'static str] =
+        &["transfers", "outages", "short", "calls", "live", "runs"];
 
     fn shown(&mut self) -> &mut Shapes {
         &mut self.shown

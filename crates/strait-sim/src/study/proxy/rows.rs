@@ -186,7 +186,10 @@ impl<'a> Rows<'a> {
             Some(
                 named
                     .with("alone_s", page_s(alone))
-                    .with("page_s", both.iter().map(|it| page_s(it)).collect::<Vec<_>>())
+                    .with(
+                        "page_s",
+                        both.iter().map(|it| page_s(it)).collect::<Vec<_>>(),
+                    )
                     .with("lost", lost.collect::<Vec<_>>())
                     .with("wait_s", waits.collect::<Vec<_>>())
                     .with("wait_max_s", STARVES_S.max(2.0 * streams * segment_s)),
