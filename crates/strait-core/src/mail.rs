@@ -75,6 +75,21 @@ pub struct MailView {
     pub messages: Vec<MailEntry>,
     /// Next hops, in the order of the routes.
     pub hops: Vec<MailHop>,
+    /// Connections to them, in the same order, the highest precedence first.
+    pub lanes: Vec<MailLane>,
+}
+
+/// A connection to a next hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MailLane {
+    /// The next hop's address.
+    pub hop: IpAddr,
+    /// The precedence.
+    pub precedence: &'static str,
+    /// It is a stream of the TCP proxy's session with that gateway, and no TCP connection.
+    pub of_session: bool,
+    /// The next hop has greeted.
+    pub ready: bool,
 }
 
 /// A next hop of a route.

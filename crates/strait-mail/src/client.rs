@@ -120,6 +120,8 @@ pub enum Verdict {
     Taken {
         /// It knows of DSN.
         reports: bool,
+        /// What it said to the whole message.
+        said: String,
     },
     /// Not now.
     Later(Reply),
@@ -343,7 +345,10 @@ impl Client {
         let known = open.refused.iter().zip(&open.answered);
         let verdict = |(refused, answered): (&Option<Reply>, &bool)| match refused {
             Some(refusal) => verdict(refusal.clone()),
-            None if *answered => Verdict::Taken { reports },
+            None if *answered => Verdict::Taken {
+                reports,
+                said: String::new(),
+            },
             None => Verdict::Later(Reply {
                 code: 451,
                 text: "4.4.2 no answer came".into(),
@@ -730,8 +735,15 @@ impl Client {
             return self.refuse(id, reply);
         }
         let reports = self.offers.dsn;
+        let said = match self.lmtp {
+            true => String::new(),
+            false => format!("{} {}", reply.code, reply.text),
+        };
         self.finish(id, &|refusal| match refusal {
-            None => Verdict::Taken { reports },
+            None => Verdict::Taken {
+                reports,
+                said: said.clone(),
+            },
             Some(refusal) => verdict(refusal),
         });
     }

@@ -32,6 +32,11 @@ fn sent(client: &mut Client) -> String {
 
 const ALL: &str = "250-PIPELINING\r\n250-CHUNKING\r\n250-MT-PRIORITY STANAG4406\r\n";
 
+fn taken(reports: bool, said: &str) -> Verdict {
+    let said = said.into();
+    Verdict::Taken { reports, said }
+}
+
 #[test]
 fn an_open_lane_needs_no_reply_to_go_on() {
     let mut client = greeted(ALL);
@@ -51,7 +56,7 @@ fn an_open_lane_needs_no_reply_to_go_on() {
         client.take(b"250 ok\r\n250 ok\r\n250 go on\r\n");
         assert_eq!(client.poll(), None);
         client.take(b"250 2.6.0 stored\r\n");
-        let done = Event::Done(id, alloc::vec![Verdict::Taken { reports: false }]);
+        let done = Event::Done(id, alloc::vec![taken(false, "250 2.6.0 stored")]);
         assert_eq!(client.poll(), Some(done));
     }
     assert!(!client.is_busy() && !client.awaits());
@@ -95,7 +100,7 @@ fn a_plain_server_is_asked_one_thing_at_a_time() {
         panic!("{verdicts:?}");
     };
     assert_eq!((reply.status(), reply.code), ("5.1.1", 550));
-    assert_eq!(verdicts[1], Verdict::Taken { reports: false });
+    assert_eq!(verdicts[1], taken(false, "250 ok"));
 }
 
 #[test]
@@ -316,7 +321,7 @@ fn what_the_client_sends_the_session_takes() {
         };
         assert!(matches!(
             verdicts[..],
-            [Verdict::Never(_), Verdict::Taken { reports: true }]
+            [Verdict::Never(_), Verdict::Taken { reports: true, .. }]
         ));
     }
 }
@@ -372,7 +377,7 @@ fn mailboxes_answer_for_each_recipient() {
             panic!("{offers}");
         };
         let reply = |it: &Verdict| match it {
-            Verdict::Taken { reports } => alloc::format!("taken {reports}"),
+            Verdict::Taken { reports, .. } => alloc::format!("taken {reports}"),
             Verdict::Later(reply) | Verdict::Never(reply) => reply.status().to_string(),
         };
         let told: Vec<String> = verdicts.iter().map(reply).collect();
@@ -393,7 +398,7 @@ fn an_answer_for_a_mailbox_counts_though_the_next_never_comes() {
     client.take(b"250 it lies there\r\n421 4.3.2 bye\r\n");
     assert!(matches!(client.poll(), Some(Event::Lost(_))));
     let verdicts = client.partly(1).unwrap();
-    assert_eq!(verdicts[0], Verdict::Taken { reports: false });
+    assert_eq!(verdicts[0], taken(false, ""));
     assert!(matches!(verdicts[1], Verdict::Later(_)));
 }
 
@@ -458,7 +463,7 @@ fn the_relays_dialogue_of_rfc_6710() {
     client.piece(b" (message goes here)\r\n", true);
     assert_eq!(sent(&mut client), " (message goes here)\r\n.\r\n");
     client.take(b"250 message accepted\r\n");
-    let taken = Verdict::Taken { reports: true };
+    let taken = taken(true, "250 message accepted");
     assert_eq!(
         client.poll(),
         Some(Event::Done(1, alloc::vec![taken.clone(), taken]))

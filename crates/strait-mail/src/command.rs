@@ -452,7 +452,9 @@ fn original(value: &str) -> Option<String> {
         && kind
             .bytes()
             .all(|it| it.is_ascii_alphanumeric() || it == b'-');
-    xtext(address, ORCPT_MAX).filter(|_| word)?;
+    // The text may be empty (section 4.2), as no other may.
+    let right = address.is_empty() || xtext(address, ORCPT_MAX).is_some();
+    (word && right).then_some(())?;
     Some(value.to_string())
 }
 
@@ -620,6 +622,7 @@ mod tests {
         assert_eq!(rcpt.address, "Dana@Ivory.example.net");
         assert_eq!(rcpt.notify.text(), "SUCCESS,FAILURE");
         assert_eq!(rcpt.orcpt.as_deref(), Some("rfc822;Dana@Ivory.example.net"));
+        assert!(parse(b"RCPT TO:<a@b> ORCPT=x400;").is_ok());
         assert!(rcpt.notify.success() && rcpt.notify.failure());
         assert!(Notify::UNSAID.failure() && !Notify::UNSAID.success());
         assert!(Notify::parse("NEVER").is_some_and(|it| !it.failure()));

@@ -27,6 +27,6 @@ pub use client::Client;
 pub use precedence::Precedence;
 pub use session::Session;
 pub use switch::{
-    HopSettings, Hours, LaneSettings, Link, ListenSettings, RouteSettings, Settings, Switch, Tls,
-    UserSettings,
+    Bearer, HopSettings, Hours, LaneSettings, Link, ListenSettings, OF_SESSION, RouteSettings,
+    Settings, Switch, Tls, UserSettings,
 };

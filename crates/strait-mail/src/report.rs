@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use crate::date::date;
 use crate::message::{Message, Recipient};
@@ -52,6 +53,8 @@ pub struct Told {
     pub status: String,
     /// What a next hop replied, code and all; or why, in words of our own.
     pub text: String,
+    /// Which next hop it was tried with.
+    pub remote: Option<IpAddr>,
 }
 
 /// A report of a message by the switch `name`, with a number and at a time of its own: the message
@@ -107,7 +110,12 @@ pub fn report(
             "Final-Recipient: rfc822; {}\r\nAction: {word}\r\nStatus: {}\r\n",
             one.recipient.address, one.status,
         ));
-        if one.text.starts_with(|it: char| it.is_ascii_digit()) {
+        let replied = one.text.starts_with(|it: char| it.is_ascii_digit());
+        // RFC 3461 section 6.3 (h) and (i): both, of whoever replied.
+        if let Some(remote) = one.remote.filter(|_| replied) {
+            text.push_str(&format!("Remote-MTA: dns; {}\r\n", literal(remote)));
+        }
+        if replied {
             text.push_str(&format!("Diagnostic-Code: smtp; {}\r\n", plain(&one.text)));
         }
     }
@@ -146,6 +154,14 @@ fn decoded(xtext: &str) -> String {
     String::from_utf8_lossy(&octets).into_owned()
 }
 
+/// An address in the place of a host's name (RFC 5321 section 4.1.3).
+fn literal(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => format!("[{address}]"),
+        IpAddr::V6(address) => format!("[IPv6:{address}]"),
+    }
+}
+
 /// Text that fits in a field.
 fn plain(text: &str) -> String {
     let plain = |it: char| if it.is_ascii_graphic() { it } else { ' ' };
@@ -181,6 +197,7 @@ mod tests {
             },
             status: "5.1.1".into(),
             text: "550 5.1.1 nobody\u{e9}\r\nX: y".into(),
+            remote: Some([10, 9, 0, 2].into()),
         };
         let (message, text) = report("s.example", 9, 951_782_401, Action::Failed, &about, &[told]);
         let text = String::from_utf8(text).unwrap();
@@ -195,6 +212,7 @@ mod tests {
             "Final-Recipient: rfc822; b@b.example",
             "Action: failed",
             "Status: 5.1.1",
+            "Remote-MTA: dns; [10.9.0.2]",
             "Diagnostic-Code: smtp; 550 5.1.1 nobody   X: y",
             "Content-Type: text/rfc822-headers",
             "Subject: Fuel",
@@ -211,13 +229,16 @@ mod tests {
             recipient: Recipient::default(),
             status: "5.4.7".into(),
             text: "too late".into(),
+            remote: Some("fd00::1".parse().unwrap()),
         };
         let about = Message::default();
         let (_, text) = report("s.example", 9, 951_782_401, Action::Failed, &about, &[told]);
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("<>: too late\r\n"), "{text}");
         assert!(
-            !text.contains("Diagnostic-Code") && !text.contains("rfc822-headers"),
+            !text.contains("Diagnostic-Code")
+                && !text.contains("Remote-MTA")
+                && !text.contains("rfc822-headers"),
             "{text}"
         );
     }

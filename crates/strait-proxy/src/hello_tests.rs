@@ -5,6 +5,7 @@ use std::vec::Vec;
 
 use super::tests::SETTINGS;
 use super::*;
+use crate::codec::Ends;
 use crate::greeting::both;
 
 const OWN: u32 = 1;
@@ -65,6 +66,38 @@ fn a_lost_hello_leaves_nobody_unknown() {
         now += Duration::from_millis(100);
     }
     assert!(sides.iter().all(Session::is_there));
+}
+
+/// Where a more urgent class overtakes the hello that says who its sender is.
+#[test]
+fn what_overtakes_a_hello_has_one_of_its_own() {
+    let mut sides = [1, 2].map(|own| Session::new(own, SETTINGS));
+    let now = Instant::ZERO;
+    sides[0].greet(now);
+    for from in [0, 1] {
+        let said = sides[from].poll(now, 0, 1200).unwrap();
+        sides[1 - from].hear(now, 0, &said).unwrap();
+    }
+    let ends = Ends {
+        client: ([10, 1, 0, 2], 5000).into(),
+        server: ([10, 2, 0, 2], 80).into(),
+    };
+    for dscp in [24, 32] {
+        sides[0].open(now, Open { ends, dscp }).unwrap();
+    }
+    let mut said = Vec::new();
+    for dscp in sides[0].wants(now) {
+        let each = core::iter::from_fn(|| sides[0].poll(now, dscp, 1200));
+        said.push((dscp, each.collect::<Vec<_>>()));
+    }
+    for (dscp, datagrams) in said.into_iter().rev() {
+        for datagram in datagrams {
+            sides[1].hear(now, dscp, &datagram).unwrap();
+        }
+    }
+    assert_eq!(sides[1].stats().strangers, 0);
+    let opened = core::iter::from_fn(|| sides[1].poll_event());
+    assert_eq!(opened.count(), 2);
 }
 
 #[test]

@@ -132,6 +132,18 @@ impl Packer {
         out
     }
 
+    /// What goes for octets that don't get fewer, as who brings them knows.
+    pub fn plain(&mut self, octets: &[u8]) -> Vec<u8> {
+        let told = usize::try_from(self.run_left).map_or(octets.len(), |it| it.min(octets.len()));
+        let (mut out, later) = (octets[..told].to_vec(), &octets[told..]);
+        self.run_left -= told as u64;
+        if !later.is_empty() {
+            codec::write_number(later.len() as u64 * 2, &mut out);
+            out.extend_from_slice(later);
+        }
+        out
+    }
+
     /// Adds a compressed piece, if that is shorter by a sixteenth. What isn't sent compressed isn't
     /// remembered, as the other side doesn't.
     fn squeeze(

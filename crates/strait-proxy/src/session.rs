@@ -111,6 +111,9 @@ pub struct Session {
     flights: Flights,
     receipts: Receipts,
     silence: Silence,
+    /// The other side may not have heard yet who this one is: by these code points it has been
+    /// told, and until then it is before what goes by others. Those may overtake each other.
+    introduced: Option<(Instant, BTreeSet<u8>)>,
     /// When the other side asked for something last, beside other streams.
     asked: Option<Instant>,
     /// When it asked for anything last.
@@ -133,6 +136,7 @@ impl Session {
             flights: Flights::default(),
             receipts: Receipts::default(),
             silence: Silence::default(),
+            introduced: None,
             asked: None,
             question: None,
             events: VecDeque::new(),
@@ -167,6 +171,11 @@ impl Session {
 
     const fn is_known(&self) -> bool {
         self.greeting.peer().is_some()
+    }
+
+    /// The other side's token, once it has been heard.
+    pub const fn peer(&self) -> Option<u32> {
+        self.greeting.peer()
     }
 
     /// Whether the other side has been heard, and isn't lost.
@@ -267,6 +276,11 @@ impl Session {
             .is_some_and(|it| it.outbound.held() > 0)
     }
 
+    /// Octets of a stream that haven't gone, or are to go again.
+    pub fn waiting(&self, key: Key) -> u64 {
+        self.streams.get(key).map_or(0, |it| it.outbound.waiting())
+    }
+
     /// Octets that a stream has for whom it is for.
     pub fn read(&mut self, key: Key, octets_max: usize) -> Vec<u8> {
         let octets = self.streams.read(key, octets_max);
@@ -341,20 +355,18 @@ impl Session {
         }
     }
 
-    /// The code points of which there is something to send now.
+    /// The code points of which there is something to send now. A hello goes ahead of what goes by
+    /// any of them, and by one of its own only where there is none.
     pub fn wants(&self, now: Instant) -> BTreeSet<u8> {
         let mut all = BTreeSet::new();
-        if self.greeting.is_due(now) {
+        if self.is_known() && self.receipts.is_due(now) {
             all.insert(self.receipts.dscp());
         }
-        if !self.is_known() {
-            return all;
-        }
-        if self.receipts.is_due(now) {
-            all.insert(self.receipts.dscp());
-        }
-        if self.flights.may_go() {
+        if self.is_known() && self.flights.may_go() {
             all.extend(self.streams.wanting(self.flights.has_room()));
+        }
+        if all.is_empty() && self.greeting.is_due(now) {
+            all.insert(self.receipts.dscp());
         }
         all
     }
@@ -400,7 +412,9 @@ impl Session {
 
     /// The next datagram of a code point, of at most so many octets.
     pub fn poll(&mut self, now: Instant, dscp: u8, octets_max: usize) -> Option<Vec<u8>> {
-        if self.greeting.is_due(now) {
+        let introduced = self.introduced.as_mut();
+        let introduces = introduced.is_some_and(|(until, by)| by.insert(dscp) && now < *until);
+        if introduces || self.greeting.is_due(now) {
             // The lowest of our streams that the other side may still hear of.
             let first = self.streams.first().map_or(self.next, |key| key.n);
             let more = !self.streams.all.is_empty();
@@ -516,9 +530,15 @@ impl Session {
                 let news = self.greeting.hear(now, to, from);
                 match news {
                     News::Nothing => {}
-                    News::Again => self.silence.end(),
+                    News::Again => {
+                        self.introduced = None;
+                        self.silence.end();
+                    }
                     News::There => self.begin(first),
                     News::Anew => self.begin_anew(first),
+                }
+                if matches!(news, News::There | News::Anew) {
+                    self.introduced = Some((now + self.patience(), BTreeSet::new()));
                 }
                 if news != News::Nothing {
                     self.announced = networks;
@@ -528,7 +548,10 @@ impl Session {
                 self.stats.strangers += 1;
                 self.greeting.hear_stranger(now);
             }
-            Head::Items { number, .. } => self.hear_items(now, dscp, number, items)?,
+            Head::Items { number, .. } => {
+                self.hear_items(now, dscp, number, items)?;
+                self.introduced = None;
+            }
         }
         Ok(())
     }

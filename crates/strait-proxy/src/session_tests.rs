@@ -301,7 +301,7 @@ fn items_of_another_incarnation_are_not_taken_for_those_of_this_one() {
     let (to, from, first) = (3, 1, 1);
     write_head(Head::Hello { to, from, first }, &mut hello);
     later.hear(pair.now, 0, &hello).unwrap();
-    later.poll(pair.now, 0, 1200).unwrap();
+    later.poll(pair.now, 10, 1200).unwrap();
     later.open(pair.now, open(2)).unwrap();
     let words = later.poll(pair.now, 10, 1200).unwrap();
     let before = pair.sides[0].stats().datagrams_in;

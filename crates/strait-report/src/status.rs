@@ -223,7 +223,26 @@ pub fn mail_text(queue: &MailQueue) -> String {
     if queue.hops.len() as u64 > routes {
         append(&mut text, "", &hop_table(queue));
     }
+    if queue.lanes.iter().any(|it| it.by == "proxy") {
+        append(&mut text, "", &lane_table(queue));
+    }
     text
+}
+
+/// Connections to next hops, and what carries them.
+fn lane_table(queue: &MailQueue) -> Table {
+    let heads = ["next hop", "lane", "by", "state"];
+    let mut table = Table::new("lanes", columns(&heads.map(|head| (head, ""))));
+    for row in &queue.lanes {
+        let state = if row.ready { "ready" } else { "begins" };
+        table.push(vec![
+            row.hop.as_str().into(),
+            row.precedence.as_str().into(),
+            row.by.as_str().into(),
+            state.into(),
+        ]);
+    }
+    table
 }
 
 /// The next hops of routes.

@@ -33,4 +33,4 @@ pub use run::{
     Options, Outcome, Run, run_each, run_once, run_plain, run_scenario, run_told, run_watched,
 };
 pub use segment::{Seat, Segment, Survey};
-pub use world::{Attach, Fault, LinkIndex, NodeIndex, World};
+pub use world::{Attach, Fault, LinkIndex, NodeIndex, World, delivered};

@@ -1,6 +1,6 @@
 //! What a simulated node has done beside its thread ([`strait_core::work`]).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use strait_core::node::Ticket;
 use strait_core::work::{Waiting, Work, WorkError};
@@ -32,8 +32,8 @@ struct Job {
     ticket: Ticket,
     octets: usize,
     done: Done,
-    /// What is put into a mailbox by it.
-    delivers: Option<Vec<u8>>,
+    /// What is put into a mailbox by it, and its file's name.
+    delivers: Option<(String, Vec<u8>)>,
 }
 
 /// A node's pieces of work, one at a time.
@@ -43,6 +43,7 @@ pub(crate) struct Workshop {
     waiting: Waiting,
     /// What was put into mailboxes, and when.
     delivered: Vec<(Instant, Vec<u8>)>,
+    names: BTreeSet<String>,
     /// When the last of them is done.
     busy_until: Instant,
 }
@@ -73,11 +74,24 @@ impl Workshop {
             octets,
             done,
             delivers: match work {
-                Work::Deliver { octets, .. } => Some(octets.clone()),
+                Work::Deliver {
+                    folder,
+                    name,
+                    octets,
+                } => Some((format!("{folder}/{name}"), octets.clone())),
                 _ => None,
             },
         });
         Ok(self.busy_until)
+    }
+
+    /// What was under way is lost; what lies in mailboxes isn't.
+    pub(crate) fn begin_anew(&mut self) {
+        *self = Self {
+            delivered: std::mem::take(&mut self.delivered),
+            names: std::mem::take(&mut self.names),
+            ..Self::default()
+        };
     }
 
     /// What was put into mailboxes, and when.
@@ -89,8 +103,12 @@ impl Workshop {
     pub(crate) fn complete(&mut self, now: Instant) -> Option<(Ticket, Done)> {
         let job = self.jobs.pop_front()?;
         self.waiting.done(job.octets);
-        let delivered = job.delivers.map(|octets| (now, octets));
-        self.delivered.extend(delivered);
+        // A message that is put there again has the name of its file.
+        let fresh = job
+            .delivers
+            .filter(|(name, _)| self.names.insert(name.clone()));
+        self.delivered
+            .extend(fresh.map(|(_, octets)| (now, octets)));
         Some((job.ticket, job.done))
     }
 }

@@ -40,8 +40,7 @@ mod routes;
 mod streams;
 mod view;
 
-pub(crate) use self::view::delivered;
-
+pub use self::view::delivered;
 pub(crate) use device::Device;
 pub(crate) use envelope::{Envelope, EnvelopeKind};
 use media::{Attached, Flight, Shared};

@@ -49,7 +49,7 @@ pub use far::{Far, FarClass, FarFlow};
 pub use figures::figures;
 pub use flow::FlowRow;
 pub use hf::{Access, Clients, Link, Rate, Station};
-pub use mail::{MailHopRow, MailQueue, MailRow};
+pub use mail::{MailHopRow, MailLaneRow, MailQueue, MailRow};
 pub use names::{NameRow, Names};
 pub use node::{Class, Host, JournalStatus, Late, Local, Packets, Tap, Volume};
 pub use port::{Hop, Neighbour, Port, PortFlows, PortSource, Repairs, Urgent};

@@ -28,6 +28,22 @@ pub struct MailQueue {
     pub more: u64,
     /// Next hops, in the order of the routes.
     pub hops: Vec<MailHopRow>,
+    /// Connections to them, in the same order, the highest precedence first.
+    pub lanes: Vec<MailLaneRow>,
+}
+
+/// A connection to a next hop.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailLaneRow {
+    /// The next hop's address.
+    pub hop: String,
+    /// The precedence.
+    pub precedence: String,
+    /// `proxy` if it is a stream of the TCP proxy's session, `tcp` otherwise.
+    pub by: String,
+    /// The next hop has greeted.
+    pub ready: bool,
 }
 
 /// A next hop of a route.
@@ -124,6 +140,12 @@ impl MailQueue {
             instead: hop.instead.map(|it| it.to_string()),
             waiting: hop.waiting,
         });
+        let lanes = view.lanes.into_iter().map(|lane| MailLaneRow {
+            hop: lane.hop.to_string(),
+            precedence: lane.precedence.into(),
+            by: if lane.of_session { "proxy" } else { "tcp" }.into(),
+            ready: lane.ready,
+        });
         Self {
             node: snapshot.node.clone(),
             uptime_s: snapshot.uptime_s,
@@ -131,6 +153,7 @@ impl MailQueue {
             messages: rows.collect(),
             more: more as u64,
             hops: hops.collect(),
+            lanes: lanes.collect(),
         }
     }
 }

@@ -90,6 +90,8 @@ described! {
             => counter("proxy_octets_line").head("compressed");
         /// Clients who asked by SOCKS or HTTP CONNECT
         explicit: u64 = stats.explicit => counter("proxy_explicit");
+        /// Streams of the gateway's own message switch
+        lanes: u64 = stats.lanes => gauge("proxy_lanes").head("lanes");
         /// Clients who were connected before their server's answer, as that took too long
         early: u64 = stats.early => counter("proxy_early");
         /// Streams not opened, as there were as many as there may be

@@ -120,6 +120,8 @@ pub struct ProxyStats {
     pub octets_line: u64,
     /// Clients who asked by SOCKS or HTTP CONNECT, and said for whom.
     pub explicit: u64,
+    /// Streams of the gateway's own message switch that are there.
+    pub lanes: u64,
     /// Clients who were connected early, as their server's answer took too long.
     pub early: u64,
     refusals: [u64; ProxyRefusal::ALL.len()],

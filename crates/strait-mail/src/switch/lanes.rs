@@ -13,11 +13,12 @@ use strait_core::tls::TlsRole;
 use strait_core::work::Work;
 use strait_core::{Duration, Instant};
 
-use super::Link;
 use super::asks::{Asks, Pending};
+use super::line::{Line, OF_SESSION};
 use super::outcomes::{never, outcome, said};
 use super::queue::{Outcome, Queue, Way, text_key};
 use super::sending::{Packer, Reading, Sending, whole_lines};
+use super::{Bearer, Link};
 use crate::client::{Client, Event, Letter};
 use crate::message::Recipient;
 use crate::pack::{self, PIECE_OCTETS_MAX};
@@ -57,41 +58,6 @@ const IDLE: Duration = Duration::from_secs(60);
 const STALE: Duration = Duration::from_secs(5);
 /// What a hop hears of a connection that is given up (ETIMEDOUT of Linux).
 const TIMED_OUT: i32 = 110;
-
-/// A connection.
-#[derive(Debug)]
-struct Line {
-    stream: u64,
-    client: Client,
-    ready: bool,
-    open: bool,
-    /// Octets that it can take, and those if the other side has all that it was given.
-    writable: u64,
-    room: u64,
-    sending: Option<Sending>,
-    since: Instant,
-    /// When something happened last.
-    stirred: Instant,
-}
-
-impl Line {
-    /// So many octets of a message are there already.
-    fn go_on(&mut self, of: u64, octets: u64, queue: &Queue) {
-        let right = |it: &&mut Sending| it.id == of;
-        let Some(sending) = self.sending.as_mut().filter(right) else {
-            return;
-        };
-        let before = sending.prefix.len() as u64;
-        let prefix = usize::try_from(octets).map_or(before as usize, |it| it.min(before as usize));
-        sending.prefix.drain(..prefix);
-        sending.offset = octets.saturating_sub(before);
-        let whole = queue.message(of).map_or(0, |it| it.octets);
-        if sending.prefix.is_empty() && sending.offset >= whole {
-            self.client.piece(&[], true);
-            self.sending = None;
-        }
-    }
-}
 
 #[derive(Debug, Default)]
 struct Lane {
@@ -166,6 +132,9 @@ impl Lanes {
             match (was, link) {
                 (Some(_), None) => self.away[hop] = Some(now),
                 (None, Some(_)) => self.come_back(now, hop, queue, asks),
+                (Some(was), Some(link)) if was.bearer != link.bearer => {
+                    self.change_bearer(now, hop, link.bearer, queue, asks);
+                }
                 _ => continue,
             }
             changed = true;
@@ -178,8 +147,11 @@ impl Lanes {
         let away = self.away[hop].take();
         let stale = away.is_some_and(|since| now.since(since) >= STALE);
         for id in self.of_hop(hop) {
-            if stale {
-                self.part(now, id, "the link was away", queue, asks);
+            let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
+            match line {
+                Some(line) if line.is_of_session() => line.forgive(now),
+                _ if stale => self.part(now, id, "the link was away", queue, asks),
+                _ => {}
             }
             if let Some(lane) = self.lanes.get_mut(&id) {
                 (lane.failures, lane.again) = (0, None);
@@ -187,6 +159,31 @@ impl Lanes {
         }
         queue.hops.is_back(hop);
         queue.hurry(Way::Hop(hop), None);
+    }
+
+    /// What carries a hop's lanes is another thing now: who isn't connected yet begins anew by
+    /// that.
+    fn change_bearer(
+        &mut self,
+        now: Instant,
+        hop: usize,
+        bearer: Bearer,
+        queue: &mut Queue,
+        asks: &mut Asks,
+    ) {
+        for id in self
+            .of_hop(hop)
+            .into_iter()
+            .filter(|_| bearer == Bearer::Session)
+        {
+            let lane = self.lanes.get_mut(&id);
+            let line = lane.as_ref().and_then(|it| it.line.as_ref());
+            if line.is_some_and(|it| !it.open && !it.is_of_session()) {
+                self.part(now, id, "its gateway is there", queue, asks);
+            } else if let Some(lane) = lane {
+                lane.again = None;
+            }
+        }
     }
 
     /// Ends a lane's connection, if it isn't gone already; its messages go by the next.
@@ -554,10 +551,9 @@ impl Lanes {
         };
         match &lane.line {
             Some(line) => {
-                let below = line.client.outgoing() > 0 || line.writable < line.room;
                 // Others' switches may look at a message for minutes before they answer.
                 let owes = line.client.awaits() && line.client.offers().resume;
-                !line.ready || below || owes
+                !line.ready || line.is_behind() || owes
             }
             None if id.2 > 0 => false,
             None => lane.failures > 0 || queue.first(Way::Hop(id.0), id.1).is_some(),
@@ -577,8 +573,7 @@ impl Lanes {
         };
         let waits = queue.first(Way::Hop(id.0), id.1).is_some();
         let soon = line.ready || now.since(line.since) < CONNECT;
-        let below = line.client.outgoing() > 0 || line.writable < line.room;
-        line.sending.is_some() || below && line.ready || (waits && soon)
+        line.sending.is_some() || line.is_behind() && line.ready || (waits && soon)
     }
 
     fn give_up_silent(
@@ -637,25 +632,23 @@ impl Lanes {
         if paused || !(waits || stays(id, queue)) || !queue.is_whole() {
             return;
         }
+        let of_session = match link.bearer {
+            _ if !there.is_ours() => 0,
+            Bearer::Awaited => return,
+            Bearer::Session => OF_SESSION,
+            Bearer::Tcp => 0,
+        };
         self.next += 1;
-        let stream = self.next;
+        let stream = self.next | of_session;
         self.streams.insert(stream, id);
-        lane.line = Some(Line {
-            stream,
-            client: match there.tls {
-                None => Client::new(&queue.settings.name),
-                Some(_) => Client::with_tls(&queue.settings.name),
-            }
+        let client = match there.tls {
+            None => Client::new(&queue.settings.name),
+            Some(_) => Client::with_tls(&queue.settings.name),
+        };
+        let client = client
             .with_login(there.login.is_some())
-            .with_lmtp(there.lmtp),
-            ready: false,
-            open: false,
-            writable: 0,
-            room: 0,
-            sending: None,
-            since: now,
-            stirred: now,
-        });
+            .with_lmtp(there.lmtp);
+        lane.line = Some(Line::new(now, stream, client));
         let time = HELD + link.turn.saturating_mul(2);
         let connect = StreamOp::Connect {
             src: None,
@@ -796,6 +789,16 @@ impl Lanes {
             line.writable -= octets.len() as u64;
             asks.stream(Side::Node, line.stream, StreamOp::Send(octets));
         }
+    }
+
+    /// Connections to a hop, the highest precedence first: whether they are streams of a session,
+    /// and ready.
+    pub(super) fn lines(&self, hop: usize) -> impl Iterator<Item = (Precedence, bool, bool)> + '_ {
+        let lanes = self.lanes.iter().rev().filter(move |(id, _)| id.0 == hop);
+        lanes.filter_map(|(id, lane)| {
+            let line = lane.line.as_ref()?;
+            Some((id.1, line.is_of_session(), line.ready))
+        })
     }
 
     /// Why there is no connection to a hop for a precedence, if one was tried.

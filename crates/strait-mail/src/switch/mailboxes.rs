@@ -2,6 +2,7 @@
 //! recipients.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use strait_core::Instant;
@@ -101,7 +102,7 @@ impl Mailboxes {
             return;
         };
         delivery.outcomes.push(if there {
-            Outcome::Done(Some(Action::Delivered))
+            Outcome::Done(Some((Action::Delivered, String::new())))
         } else {
             Outcome::Later("the mailbox can't be written".into())
         });

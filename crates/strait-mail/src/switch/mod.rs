@@ -5,6 +5,7 @@ mod asks;
 mod deadlines;
 mod hops;
 mod lanes;
+mod line;
 mod mailboxes;
 mod moves;
 mod outcomes;
@@ -27,6 +28,7 @@ use strait_core::{Duration, Effect, Input, Instant};
 use self::arrivals::Arrivals;
 use self::asks::{Asks, Pending};
 use self::lanes::Lanes;
+pub use self::line::OF_SESSION;
 use self::mailboxes::Mailboxes;
 use self::queue::Queue;
 use self::view::View;
@@ -182,6 +184,24 @@ impl Hours {
     }
 }
 
+impl HopSettings {
+    /// Whether it is a switch of ours, whose lanes have no keys of their own.
+    const fn is_ours(&self) -> bool {
+        self.port.is_none() && self.tls.is_none()
+    }
+}
+
+/// What carries the lanes to a next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// A TCP connection each.
+    Tcp,
+    /// A stream each of the session with its gateway.
+    Session,
+    /// The session isn't there yet.
+    Awaited,
+}
+
 /// The way to a next hop, as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -189,6 +209,8 @@ pub struct Link {
     pub bit_s: u64,
     /// How long an answer takes at least; zero where nobody takes turns.
     pub turn: Duration,
+    /// What carries its lanes.
+    pub bearer: Bearer,
 }
 
 impl Link {

@@ -36,8 +36,8 @@ pub(super) fn said(reply: &Reply) -> String {
 /// it.
 pub(super) fn outcome(verdict: Verdict, taken: Action) -> Outcome {
     match verdict {
-        Verdict::Taken { reports: true } if taken != Action::Traced => Outcome::Done(None),
-        Verdict::Taken { .. } => Outcome::Done(Some(taken)),
+        Verdict::Taken { reports: true, .. } if taken != Action::Traced => Outcome::Done(None),
+        Verdict::Taken { said, .. } => Outcome::Done(Some((taken, said))),
         Verdict::Later(reply) => Outcome::Later(said(&reply)),
         Verdict::Never(reply) => Outcome::Never(reply.status().to_string(), said(&reply)),
     }

@@ -67,8 +67,9 @@ pub(super) struct Job {
 /// What became of a recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It has got its message, and this is to be told if somebody wants to hear it.
-    Done(Option<Action>),
+    /// It has got its message, and this is to be told if somebody wants to hear it, with what was
+    /// replied, if anything was.
+    Done(Option<(Action, String)>),
     /// Not now.
     Later(String),
     /// Never, by this enhanced code.
@@ -475,6 +476,10 @@ impl Queue {
             return;
         };
         let (mut stay, mut told, mut later) = (Vec::new(), BTreeMap::new(), None);
+        let remote = match way {
+            Some(Way::Hop(hop)) => self.hops.get(hop).map(|it| it.to),
+            _ => None,
+        };
         for recipient in core::mem::take(&mut message.recipients) {
             if self.target_of(&recipient.address) != target {
                 stay.push(recipient);
@@ -485,6 +490,7 @@ impl Queue {
                     recipient,
                     status,
                     text,
+                    remote,
                 };
                 told.entry(action as usize)
                     .or_insert_with(|| (action, Vec::new()))
@@ -496,8 +502,12 @@ impl Queue {
                     let here = target == Some(Target::Mailbox);
                     self.stats.delivered += u64::from(here);
                     self.stats.relayed += u64::from(!here);
-                    if let Some(action) = action.filter(|it| it.is_wanted(&recipient)) {
-                        tell(action, recipient, "2.0.0".into(), "done".into());
+                    let wanted = action.filter(|it| it.0.is_wanted(&recipient));
+                    if let Some((action, mut said)) = wanted {
+                        if said.is_empty() {
+                            said = "done".into();
+                        }
+                        tell(action, recipient, "2.0.0".into(), said);
                     }
                 }
                 Outcome::Later(text) => {
@@ -734,6 +744,7 @@ impl Queue {
             recipient: recipient.clone(),
             status: "4.4.7".into(),
             text: "it is late, and goes on".into(),
+            remote: None,
         });
         let told: Vec<Told> = told.collect();
         if !told.is_empty() {

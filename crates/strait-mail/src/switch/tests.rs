@@ -1,9 +1,8 @@
 //! Two switches beside each other, whose streams cross at once and whose storage outlives them.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::format;
 use alloc::string::ToString;
-use alloc::vec;
+use alloc::{format, vec};
 
 use strait_core::node::{
     SocketId, SocketOp, StoreError, StoreOp, StreamEvent, StreamId, StreamOp, Ticket,
@@ -28,6 +27,7 @@ const OWNER: Owner = Owner(1);
 const LINK: Link = Link {
     bit_s: 9600,
     turn: Duration::ZERO,
+    bearer: Bearer::Tcp,
 };
 /// The clients of tests.
 const PROGRAM: u64 = 1 << 32;

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use strait_core::Instant;
-use strait_core::mail::{MailEntry, MailHop, MailState, MailView};
+use strait_core::mail::{MailEntry, MailHop, MailLane, MailState, MailView};
 
 use super::lanes::Lanes;
 use super::queue::{Job, Queue, Way};
@@ -26,7 +26,23 @@ impl View<'_> {
         MailView {
             messages: self.entries(),
             hops: hops.collect(),
+            lanes: self.connections(),
         }
+    }
+
+    fn connections(&self) -> Vec<MailLane> {
+        let hops =
+            (0..self.queue.hops.len()).filter_map(|hop| Some((hop, self.queue.hops.get(hop)?.to)));
+        let lanes = hops.flat_map(|(hop, to)| {
+            let lines = self.lanes.lines(hop);
+            lines.map(move |(precedence, of_session, ready)| MailLane {
+                hop: to,
+                precedence: precedence.name(),
+                of_session,
+                ready,
+            })
+        });
+        lanes.collect()
     }
 
     fn hop(&self, hop: usize) -> Option<MailHop> {

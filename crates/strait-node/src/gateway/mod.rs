@@ -11,6 +11,7 @@ mod hops;
 mod lan;
 mod leads;
 mod local;
+mod mail;
 mod olsr;
 mod port;
 mod port_set;

@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use strait_core::fate::Returned;
-use strait_core::node::{Owner, StreamEvent};
+use strait_core::node::{Owner, SocketId, StreamEvent, StreamId, StreamOp};
 use strait_core::{ClassId, Duration, Effect, Input, Instant, Packet, PortId};
 use strait_dns::Meant;
+use strait_mail::Bearer;
 use strait_proxy::Open;
 use strait_qos::Policy;
 use strait_wire::ip::{PacketInfo, build_udp, protocol, udp_payload};
@@ -318,6 +319,26 @@ impl Proxied {
                 around.send(now, packet, hop);
             }
         }
+    }
+
+    /// The gateway's own message switch listens here.
+    pub(super) fn adopt(&mut self, listeners: Vec<(SocketAddr, SocketId)>) {
+        self.proxy.adopt(listeners);
+    }
+
+    /// What carries lanes to the switch of the gateway at this address.
+    pub(super) fn bearer(&self, now: Instant, address: IpAddr) -> Bearer {
+        self.proxy.bearer(now, address)
+    }
+
+    /// The switch does something with a stream of its own.
+    pub(super) fn operate_inner(&mut self, now: Instant, id: StreamId, op: &StreamOp) {
+        self.proxy.operate_inner(now, id, op);
+    }
+
+    /// What is to happen to a stream of the switch's, if an effect is about one.
+    pub(super) fn happens<'a>(&self, effect: &'a Effect) -> Option<(StreamId, StreamEvent<'a>)> {
+        self.proxy.happens(effect)
     }
 
     pub(super) fn poll_effect(&mut self) -> Option<Effect> {

@@ -8,18 +8,18 @@ use strait_core::fate::{Fate, Ledger, Origin};
 use strait_core::mail::{MailOrder, MailView};
 use strait_core::names::NameEntry;
 use strait_core::node::{Owner, StreamEvent, WallTime};
-use strait_core::{DropCause, Duration, Effect, Input, Instant, NeighbourId, Packet, PortId};
-use strait_mail::{Link, Switch};
+use strait_core::{DropCause, Effect, Input, Instant, NeighbourId, Packet, PortId};
 use strait_qos::Policy;
 use strait_wire::ip::protocol;
 
 use super::Stored;
 use super::dns::Dns;
 use super::far::Far;
+use super::mail::Mail;
 use super::olsr::Olsr;
 use super::port::Port;
 use super::port_set::PortSet;
-use super::proxied::{Carriage, Proxied};
+use super::proxied::Proxied;
 use crate::config::NodeConfig;
 use crate::echo::Echo;
 use crate::route::{Hop, Prefix, Routes};
@@ -29,13 +29,7 @@ use crate::route::{Hop, Prefix, Routes};
 pub(super) const ECHO: Owner = Owner(256);
 pub(super) const PROXY: Owner = Owner(257);
 pub(super) const DNS: Owner = Owner(258);
-const MAIL: Owner = Owner(259);
-
-/// The way to a next hop of mail on this side of links: no line is slower.
-const NEAR: Link = Link {
-    bit_s: 1_000_000_000,
-    turn: Duration::ZERO,
-};
+pub(super) const MAIL: Owner = Owner(259);
 
 /// The services of a gateway.
 #[derive(Debug)]
@@ -46,35 +40,6 @@ pub(super) struct Services {
     mail: Option<Box<Mail>>,
     pub(super) olsr: Option<Box<Olsr>>,
     far: Option<Box<Far>>,
-}
-
-/// A message switch, and the links by which its next hops are reached.
-#[derive(Debug)]
-struct Mail {
-    switch: Switch,
-    /// By link port.
-    carriages: Vec<Carriage>,
-}
-
-impl Mail {
-    fn settle(&mut self, now: Instant, around: &mut Around<'_>) {
-        let hops: Vec<IpAddr> = self.switch.hops().collect();
-        let carriages = &self.carriages;
-        let links = hops.into_iter().map(|address| {
-            let Some(hop) = around.link_to(address) else {
-                return Some(NEAR);
-            };
-            let there = around.ports[hop.port.index()].queue.reaches(hop.to);
-            let link = Carriage::view(carriages, hop, around).filter(|_| there)?;
-            Some(Link {
-                bit_s: link.bit_s,
-                turn: link.turn,
-            })
-        });
-        self.switch.set_links(now, links);
-        self.switch.settle(now);
-        around.ledger.stats_mut().mail = Some(*self.switch.stats());
-    }
 }
 
 /// A gateway, as its services see it.
@@ -146,7 +111,7 @@ impl Around<'_> {
 
 impl Services {
     pub(super) fn new(config: &NodeConfig, seed: u64, stored: Stored<'_>) -> Self {
-        Self {
+        let mut services = Self {
             echo: config.echo.as_ref().map(|echo| {
                 let keys = stored.iter().map(|(key, _)| &key[..]);
                 Box::new(Echo::new(ECHO, echo, keys))
@@ -158,12 +123,9 @@ impl Services {
             dns: config
                 .dns()
                 .map(|dns| Box::new(Dns::new(DNS, dns, config, seed, stored))),
-            mail: config.mail().map(|mail| {
-                Box::new(Mail {
-                    switch: Switch::new(MAIL, mail.settings(config), seed, stored),
-                    carriages: config.ports.iter().map(Carriage::of).collect(),
-                })
-            }),
+            mail: config
+                .mail()
+                .map(|mail| Box::new(Mail::new(mail, config, seed, stored))),
             olsr: config
                 .olsr
                 .as_ref()
@@ -173,7 +135,11 @@ impl Services {
                 .as_ref()
                 .filter(|far| far.enabled)
                 .map(|far| Box::new(Far::new(far, config, seed))),
+        };
+        if let (Some(mail), Some(proxy)) = (config.mail(), &mut services.proxy) {
+            proxy.adopt(Mail::listeners(mail, config));
         }
+        services
     }
 
     /// Whether there is a proxy.
@@ -309,7 +275,7 @@ impl Services {
             dns.settle(now, &mut around);
         }
         if let Some(mail) = &mut self.mail {
-            mail.settle(now, &mut around);
+            mail.settle(now, &mut around, self.proxy.as_deref());
         }
         if let Some(olsr) = &mut self.olsr {
             olsr.settle(now, &mut around);
@@ -323,6 +289,12 @@ impl Services {
             let meant = |partner, address| dns.as_mut()?.meant(now, partner, address);
             proxy.connect(now, &around, meant);
             proxy.settle(now, &mut around);
+            if let Some(mail) = &mut self.mail {
+                while mail.exchange(now, proxy) {
+                    mail.settle(now, &mut around, Some(proxy));
+                    proxy.settle(now, &mut around);
+                }
+            }
         }
         let Some(echo) = &mut self.echo else { return };
         let ports = around.ledger.stats().ports.iter().zip(around.ports);
@@ -340,7 +312,7 @@ impl Services {
         let echoed = self.echo.as_mut().and_then(|it| it.poll_effect());
         let proxied = echoed.or_else(|| self.proxy.as_mut()?.poll_effect());
         let resolved = proxied.or_else(|| self.dns.as_mut()?.poll_effect());
-        resolved.or_else(|| self.mail.as_mut()?.switch.poll_effect())
+        resolved.or_else(|| self.mail.as_mut()?.poll_effect())
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {

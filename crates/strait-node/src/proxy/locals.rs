@@ -39,6 +39,8 @@ pub(super) struct Local {
     /// Octets that it takes, and that it may give.
     pub(super) writable: u64,
     pub(super) credited: u64,
+    /// Octets that may wait of one that is the message switch's, and its code point.
+    pub(super) lane: Option<(u64, u8)>,
     /// Ends of both directions: what we said, and what it did.
     pub(super) said_end: bool,
     pub(super) heard_end: bool,
@@ -120,6 +122,7 @@ impl Locals {
             idle_at,
             writable: 0,
             credited: 0,
+            lane: None,
             said_end: false,
             heard_end: false,
             directions: Directions::default(),
@@ -216,8 +219,8 @@ impl Locals {
                 continue;
             };
             let over = local.moved + most;
-            // Who has no connection yet has other limits.
-            let is_idle = over <= now && local.phase == Phase::Open;
+            // Who has no connection yet has other limits, and a switch has its own.
+            let is_idle = over <= now && local.phase == Phase::Open && local.lane.is_none();
             let again = if over > now { over } else { now + most };
             local.idle_at = Some(again);
             self.idle.insert((again, id));

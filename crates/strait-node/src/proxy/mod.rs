@@ -38,14 +38,18 @@ use strait_wire::ip::Unreachable;
 use crate::config::{Connects, ProxyConfig, ProxySource};
 use crate::route::Prefix;
 
+mod ends;
 mod explicit;
 mod held;
+mod inner;
 mod locals;
 mod packing;
 mod partner;
 mod passed;
 
+use self::ends::*;
 use self::explicit::{Asking, Explicit};
+use self::inner::Inner;
 use self::locals::{Locals, Phase};
 use self::packing::{Packing, READ_OCTETS};
 pub(crate) use self::partner::{ClassView, HOP_LIMIT, LinkView, Promise};
@@ -71,16 +75,6 @@ const CREDIT_OCTETS_MAX: u64 = 16 * 1024;
 
 /// Numbers of listeners where programs ask, from here on; those before are for whom rules bring.
 const EXPLICIT: u32 = 16;
-/// Errors of Linux.
-const TRY_AGAIN: u16 = 11;
-const PERMISSION_DENIED: u16 = 13;
-const PROTOCOL: u16 = 71;
-const CONNECTION_ABORTED: u16 = 103;
-const NO_BUFFERS: u16 = 105;
-const TIMED_OUT: u16 = 110;
-const HOST_UNREACHABLE: u16 = 113;
-const NETWORK_UNREACHABLE: u16 = 101;
-
 /// A connection that a partner's client wants.
 #[derive(Debug)]
 struct AskedFor {
@@ -115,6 +109,7 @@ pub(crate) struct Proxy {
     packing: Packing,
     passed: Passed,
     locals: Locals,
+    inner: Inner,
     /// Partners' clients that aren't connected yet.
     asked: VecDeque<AskedFor>,
     /// The number of the next connection to a server.
@@ -152,6 +147,7 @@ impl Proxy {
             packing: Packing::new(config.compress, config.partners.len()),
             passed: Passed::default(),
             locals: Locals::new(config.idle.map(|time| time.0)),
+            inner: Inner::default(),
             asked: VecDeque::new(),
             next: 0,
             effects: VecDeque::new(),
@@ -208,6 +204,7 @@ impl Proxy {
         for partner in &self.partners {
             sessions.add(&partner.session.stats());
             stats.partners_known += u64::from(partner.session.is_there());
+            stats.lanes += partner.lanes();
             stats.announced += partner.session.announced().len() as u64;
         }
         stats.sessions = sessions;
@@ -299,11 +296,7 @@ impl Proxy {
             return Err((ProxyRefusal::Silent, HOST_UNREACHABLE));
         }
         // It comes from the far gateway's own address.
-        let nobody: IpAddr = match server {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let client = SocketAddr::new(nobody, 0);
+        let client = nobody_like(server);
         let ends = Ends { client, server };
         let dscp = asking.dscp;
         let open = Open { ends, dscp };
@@ -393,7 +386,11 @@ impl Proxy {
         if let Some(local) = self.locals.one_mut(id) {
             let partner = &mut self.partners[local.partner];
             let pays = partner.is_slow();
-            let packed = self.packing.pack(&mut local.directions, pays, octets);
+            let directions = &mut local.directions;
+            let packed = match local.lane {
+                Some(_) => self.packing.pack_mail(directions, pays, octets),
+                None => self.packing.pack(directions, pays, octets),
+            };
             partner.session.write(now, local.key, &packed);
         }
     }
@@ -621,6 +618,9 @@ impl Proxy {
         let allowed = self.allow.iter().any(|it| it.contains(server)) && is_near(server);
         // The partner's own programs come from an address of ours.
         let own = client.is_unspecified() && ends.client.port() == 0;
+        if own && self.accept_inner(now, (partner, key), open) {
+            return;
+        }
         let why = if self.own.contains(&server) || is_nobodys(server) || !allowed {
             Some(ProxyRefusal::NotAllowed)
         } else if own {
@@ -660,8 +660,12 @@ impl Proxy {
         let Some(local) = waiting.filter(|it| it.phase == Phase::Asked) else {
             return;
         };
-        let partner = local.partner;
+        let (partner, lane) = (local.partner, local.lane.is_some());
         let Some(answer) = local.explicit.map(granted) else {
+            if lane {
+                self.operate(id, StreamOp::Accept);
+                return self.open_inner(now, id);
+            }
             if !self.makes_way(now, partner) {
                 return self.turn_away(id);
             }
@@ -709,6 +713,7 @@ impl Proxy {
             return;
         };
         let phase = self.locals.one(id).map(|it| it.phase);
+        self.note_refusal(id, partner, error);
         match phase {
             Some(Phase::Asked) if self.refuse_explicit(now, id, error) => {}
             Some(Phase::Asked) => self.refuse(id, ProxyRefusal::Server, as_refusal(error)),
@@ -789,6 +794,19 @@ impl Proxy {
             return self.forget(id);
         }
         let room = session.room(local.key);
+        if let Some((window, _)) = local.lane {
+            let waiting = session.waiting(local.key);
+            let more = inner::credit(window, local.credited, waiting, room);
+            if more > 0 && !local.heard_end {
+                local.credited += more;
+                let more = u32::try_from(more).unwrap_or(u32::MAX);
+                self.effects.push_back(stream(StreamOp::Credit(more)));
+            }
+            if local.said_end && local.heard_end {
+                self.forget(id);
+            }
+            return;
+        }
         let (room, least) = match local.directions.is_packed() {
             // It gets about so much shorter, and the more comes at a time the shorter.
             true => (room.saturating_mul(PACKED_TO), CREDIT_PACKED_MIN),
@@ -809,6 +827,9 @@ impl Proxy {
 
     fn forget(&mut self, id: StreamId) {
         if let Some(local) = self.locals.remove(id) {
+            if let Some((_, dscp)) = local.lane {
+                self.partners[local.partner].remove_lane(dscp);
+            }
             self.packing.forget(local.directions, local.partner);
         }
     }
@@ -875,23 +896,6 @@ const fn held() -> Held {
         inbound: INBOUND_OCTETS,
         outbound: Held::ORDINARY.outbound,
     }
-}
-
-/// What a client hears of a connection that failed like this.
-const fn as_refusal(error: u16) -> Refusal {
-    match error {
-        HOST_UNREACHABLE => Refusal::Unreachable(Unreachable::Host),
-        NETWORK_UNREACHABLE => Refusal::Unreachable(Unreachable::NoRoute),
-        PERMISSION_DENIED => Refusal::Unreachable(Unreachable::AdminProhibited),
-        // A far side without place for another says nothing of the server: the client asks again.
-        TIMED_OUT | NO_BUFFERS | TRY_AGAIN => Refusal::Silence,
-        _ => Refusal::Reset,
-    }
-}
-
-/// Whether an address is no single host's beyond this machine.
-const fn is_nobodys(address: IpAddr) -> bool {
-    address.is_loopback() || address.is_unspecified() || address.is_multicast()
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ const UNPACKED_MAX: usize = 64;
 /// Octets that are read from the session at a time.
 pub(super) const READ_OCTETS: usize = 2048;
 
+/// Octets of commands of SMTP that are before a piece of a text, at most.
+const COMMANDS_OCTETS: usize = 512;
+
 /// What TLS clients begin with, without what each draws by chance.
 const HELLOS: &[u8] = include_bytes!("hellos.bin");
 
@@ -62,6 +65,22 @@ impl Packing {
         packed
     }
 
+    /// The same of the message switch, whose texts are packed already: its commands are compressed.
+    pub(super) fn pack_mail(
+        &mut self,
+        stream: &mut Directions,
+        pays: bool,
+        octets: &[u8],
+    ) -> Vec<u8> {
+        let (commands, text) = octets.split_at(text_at(octets));
+        let mut packed = self.pack(stream, pays, commands);
+        let text_packed = stream.packer.plain(text);
+        self.octets += text.len() as u64;
+        self.octets_line += text_packed.len() as u64;
+        packed.extend(text_packed);
+        packed
+    }
+
     /// Nothing more goes.
     pub(super) fn end(&mut self, stream: &mut Directions) {
         self.packed -= usize::from(stream.packer.has_history());
@@ -97,6 +116,24 @@ impl Packing {
     }
 }
 
+/// Where a piece of a text begins behind commands of SMTP. It is a guess, which only costs octets
+/// where it is wrong.
+fn text_at(octets: &[u8]) -> usize {
+    let head = &octets[..octets.len().min(COMMANDS_OCTETS)];
+    let piece = head.windows(5).position(|it| it == b"BDAT ");
+    let end = piece.map(|at| {
+        head[at..]
+            .iter()
+            .position(|it| *it == b'\n')
+            .map(|it| at + it + 1)
+    });
+    match end {
+        Some(end) => end.unwrap_or(octets.len()),
+        None if octets.len() < COMMANDS_OCTETS => octets.len(),
+        None => 0,
+    }
+}
+
 impl Directions {
     pub(super) fn feed(&mut self, octets: &[u8]) {
         self.unpacker.feed(octets);
@@ -115,5 +152,41 @@ impl Directions {
     /// Whether what comes may end here.
     pub(super) fn is_whole(&self) -> bool {
         self.unpacker.is_whole()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_a_text_and_come_whole() {
+        let commands = "MAIL FROM:<ops@a.example> MT-PRIORITY=4\r\nRCPT TO:<ops@b.example>\r\n";
+        let text: Vec<u8> = (0..700_u32).map(|n| (n * 7919 % 251) as u8).collect();
+        let head = [commands.as_bytes(), b"XBDAT 700 LAST\r\n"].concat();
+        let whole = [&head[..], &text].concat();
+        for (octets, at) in [
+            (&whole[..], head.len()),
+            (commands.as_bytes(), commands.len()),
+            (&text[..], 0),
+            (b"XBDAT 7", 7),
+            (b"", 0),
+        ] {
+            assert_eq!(text_at(octets), at, "{octets:?}");
+        }
+        let mut packing = Packing::new(true, 1);
+        let (mut near, mut far) = (Directions::default(), Directions::default());
+        let mut lengths = Vec::new();
+        for _ in 0..3 {
+            let packed = packing.pack_mail(&mut near, true, &whole);
+            lengths.push(packed.len() - text.len());
+            far.feed(&packed);
+            let mut came = Vec::new();
+            while !far.is_read() {
+                came.extend(packing.unpack(&mut far, 0, 4096).unwrap());
+            }
+            assert_eq!(came, whole);
+        }
+        assert!(lengths[0] < head.len() && lengths[2] < 24, "{lengths:?}");
     }
 }

@@ -5,8 +5,10 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use strait_core::{Duration, Instant};
+use strait_mail::Bearer;
 use strait_proxy::{Session, Settings, Waits};
 
+use super::inner::AWAITED;
 use crate::config::{PartnerConfig, ProxyConfig};
 use crate::route::Prefix;
 
@@ -49,6 +51,9 @@ const DATAGRAM_OCTETS_MIN: u64 = 256;
 /// The same on slow lines, of a stream that is alone: nobody waits yet, and headers of shorter ones
 /// would make it slower than TCP's own segments are.
 const DATAGRAM_OCTETS_ALONE: usize = 768;
+/// Octets of a packet of the message switch's where turns are planned: one D_PDU's. A more urgent
+/// message waits for the rest of it.
+const LANE_OCTETS: usize = 1020;
 /// Line time that may come of a stream before any of it is taken: round trips of a far satellite.
 const WINDOW: Duration = Duration::from_secs(4);
 /// The same where the link repeats by itself: others come on while one is repeated for long.
@@ -323,6 +328,12 @@ pub(crate) struct Partner {
     /// By code point, the moment from which on a datagram may join others of its class.
     next: BTreeMap<u8, Instant>,
     seen: Instant,
+    /// Since when its link is there and it isn't heard.
+    missed: Option<Instant>,
+    /// By code point, how many streams are the message switch's.
+    lanes: BTreeMap<u8, usize>,
+    /// Its token, if it has no message switch for streams.
+    no_switch: Option<u32>,
 }
 
 impl Partner {
@@ -353,6 +364,9 @@ impl Partner {
             answer: None,
             next: BTreeMap::new(),
             seen: Instant::ZERO,
+            missed: None,
+            lanes: BTreeMap::new(),
+            no_switch: None,
         }
     }
 
@@ -382,6 +396,50 @@ impl Partner {
             Some(_) => self.session.tend(now),
             None => self.session.tend_silent(now),
         }
+        let missed = self.link.is_some() && !self.session.is_there();
+        self.missed = missed.then(|| self.missed.unwrap_or(now));
+    }
+
+    /// What carries lanes to its switch.
+    pub(super) fn bearer(&self, now: Instant) -> Bearer {
+        let no_switch = self.no_switch.is_some() && self.no_switch == self.session.peer();
+        if no_switch {
+            Bearer::Tcp
+        } else if self.link.is_some() && self.session.is_there() {
+            Bearer::Session
+        } else if self.given_up().is_none_or(|at| now < at) {
+            Bearer::Awaited
+        } else {
+            Bearer::Tcp
+        }
+    }
+
+    /// When it counts as a partner without a session, as it isn't heard.
+    fn given_up(&self) -> Option<Instant> {
+        self.missed
+            .map(|since| since + AWAITED + self.session.patience())
+    }
+
+    /// A stream of the message switch's begins.
+    pub(super) fn add_lane(&mut self, dscp: u8) {
+        *self.lanes.entry(dscp).or_default() += 1;
+    }
+
+    /// How many there are.
+    pub(super) fn lanes(&self) -> u64 {
+        self.lanes.values().sum::<usize>() as u64
+    }
+
+    /// One is over.
+    pub(super) fn remove_lane(&mut self, dscp: u8) {
+        if let Some(count) = self.lanes.get_mut(&dscp) {
+            *count -= 1;
+            self.lanes.retain(|_, count| *count > 0);
+        }
+    }
+
+    pub(super) const fn note_no_switch(&mut self) {
+        self.no_switch = self.session.peer();
     }
 
     /// Takes a datagram of it, whose packet had so many hops left.
@@ -442,6 +500,12 @@ impl Partner {
         let longest = match self.session.is_alone(dscp) {
             true => link.datagram_alone(),
             false => link.datagram(),
+        };
+        let lane = link.plans && self.lanes.contains_key(&dscp);
+        let longest = if lane {
+            longest.min(LANE_OCTETS)
+        } else {
+            longest
         };
         let datagram = self
             .session
@@ -509,6 +573,8 @@ impl Partner {
             .min();
         let own = self.session.wake().filter(|at| *at > self.seen);
         let waits = !self.session.wants(self.seen).is_empty();
-        own.into_iter().chain(paced.filter(|_| waits)).min()
+        let given_up = self.given_up().filter(|at| *at > self.seen);
+        let all = own.into_iter().chain(paced.filter(|_| waits));
+        all.chain(given_up).min()
     }
 }

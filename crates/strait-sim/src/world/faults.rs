@@ -6,7 +6,6 @@ use strait_core::node::WallTime;
 
 use super::{Body, Fault, Link, LinkIndex, NodeIndex, World};
 use crate::kernel::Kernel;
-use crate::workshop::Workshop;
 
 impl World {
     pub(super) fn strike(&mut self, fault: &Fault) {
@@ -71,7 +70,7 @@ impl World {
             };
         }
         slot.store.crash(&mut chance);
-        *slot.workshop = Workshop::default();
+        slot.workshop.begin_anew();
         slot.table.bereave();
         self.turn_machine(node);
         let slot = &mut self.slots[node];

@@ -147,6 +147,6 @@ impl World {
 }
 
 /// What was put into a node's mailboxes, and when.
-pub(crate) fn delivered(world: &World, node: NodeIndex) -> &[(Instant, Vec<u8>)] {
+pub fn delivered(world: &World, node: NodeIndex) -> &[(Instant, Vec<u8>)] {
     world.slots[node.0].workshop.delivered()
 }

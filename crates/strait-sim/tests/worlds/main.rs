@@ -6,6 +6,7 @@ mod carried;
 mod cells;
 mod hop_fairness;
 mod host_sides;
+mod mail;
 mod media;
 mod radio;
 mod raw_ip;

@@ -192,6 +192,12 @@ fn mail_goes_by_precedence_and_outlives_a_link_and_a_switch() {
     holds("mail/mailboxes.toml");
 }
 
+#[test]
+fn mail_by_a_session_is_as_fast_as_by_connections_of_its_own() {
+    holds("mail/proxied.toml");
+    holds("mail/proxied-hf.toml");
+}
+
 /// The same with one connection at a time, which each message of a precedence waits for.
 #[test]
 fn further_connections_to_a_server_that_takes_its_time_save_it() {
