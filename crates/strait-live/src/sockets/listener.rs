@@ -16,9 +16,9 @@ use super::options;
 use super::tried::At;
 use super::watch::{Place, Watch};
 
-/// Connections that the kernel begins or finishes before they are taken: at least so many. Above the
-/// number it answers by SYN cookies, and the rules don't know the clients' next packets for those of
-/// a connection here.
+/// Connections that the kernel begins or finishes before they are taken: at least so many. Above
+/// the number it answers by SYN cookies, and the rules don't know the clients' next packets for
+/// those of a connection here.
 const BACKLOG: i32 = 128;
 
 #[derive(Debug)]

@@ -1,5 +1,6 @@
-//! Places for clients that aren't known to be there: whose SYN is held, and who haven't come for the
-//! connection that they may have. Whoever forges a client's first packet pays one for each place.
+//! Places for clients that aren't known to be there: whose SYN is held, and who haven't come for
+//! the connection that they may have. Whoever forges a client's first packet pays one for each
+//! place.
 
 use strait_core::node::{Refusal, StreamId, StreamOp};
 use strait_core::stats::ProxyRefusal;
