@@ -449,15 +449,6 @@ impl Proxy {
         self.operate(id, StreamOp::Refuse(how));
     }
 
-    /// Lets a client go on to whom it wants, without the proxy.
-    fn pass(&mut self, now: Instant, id: StreamId, ends: Option<Ends>) {
-        self.stats.passed += 1;
-        if let Some(ends) = ends {
-            self.passed.note(now, ends);
-        }
-        self.operate(id, StreamOp::Refuse(Refusal::Pass));
-    }
-
     /// Whether QUIC to a server is to be refused, which is counted: it would cross the link by a
     /// rate that it guesses. While the partner is silent it passes, as all does.
     pub(crate) fn refuses_quic(&mut self, server: IpAddr, gateway: Option<IpAddr>) -> bool {

@@ -2,8 +2,11 @@
 
 use alloc::collections::VecDeque;
 
+use strait_core::node::{Refusal, StreamId, StreamOp};
 use strait_core::{Duration, Instant};
 use strait_proxy::Ends;
+
+use super::Proxy;
 
 /// How long a SYN of the same two ends is taken for a repetition: Linux gives up 127 s after the
 /// first (`tcp_syn_retries` = 6).
@@ -31,6 +34,17 @@ impl Passed {
             self.0.pop_front();
         }
         self.0.iter().any(|(_, known)| *known == ends)
+    }
+}
+
+impl Proxy {
+    /// Lets a client go on to whom it wants, without the proxy.
+    pub(super) fn pass(&mut self, now: Instant, id: StreamId, ends: Option<Ends>) {
+        self.stats.passed += 1;
+        if let Some(ends) = ends {
+            self.passed.note(now, ends);
+        }
+        self.operate(id, StreamOp::Refuse(Refusal::Pass));
     }
 }
 

@@ -64,11 +64,11 @@ fn flooded(world: &World, port: u16, rate: u32) -> Flooded {
     out.read_to_string(&mut sent).unwrap();
     let sent: u32 = sent.trim().parse().unwrap();
     assert!(ended.success() && sent > rate * 5, "{sent}");
-    println!("{sent} packets; {streams}; served {served}; quiet:\n{quiet}flooded:\n{flooded}");
+    eprintln!("{sent} packets; {streams}; served {served}; quiet:\n{quiet}flooded:\n{flooded}");
     // All clients that are there came through.
     assert_eq!(flooded.lines().count(), 4);
     let grown = [0, 1].map(|at| memory(&world.gateways[at]) - before[at]);
-    println!("{grown:?} octets more");
+    eprintln!("{grown:?} octets more");
     assert!(grown.iter().all(|it| *it < 32 << 20), "{grown:?}");
     Flooded { streams, served }
 }
