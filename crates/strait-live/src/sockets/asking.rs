@@ -29,7 +29,9 @@ use strait_wire::ip::{
 
 use super::options;
 use super::watch::{Place, Watch};
-use super::{CALLERS, COMING, HANDSHAKE, Handshake, Happened, Sockets, Which, next_client, number};
+use super::{
+    CALLERS, COMING, HANDSHAKE, Handshake, Happened, REFUSED, Sockets, Which, next_client, number,
+};
 
 /// Where the urgent pointer, the port that is wanted and the flags stand in a TCP header.
 const URGENT: u32 = 18;
@@ -326,9 +328,11 @@ impl Sockets {
                 Err(_) => continue,
             };
             let (src, dst) = (syn.src, syn.dst);
-            if self.handshakes.contains_key(&(src, dst)) {
+            if let Some(handshake) = self.handshakes.get(&(src, dst)) {
                 // It hasn't heard the kernel's answer.
-                let _ = tap.give_back(dst.ip(), packet, mark);
+                if !handshake.refused {
+                    let _ = tap.give_back(dst.ip(), packet, mark);
+                }
                 continue;
             }
             // A connection that is there answers a SYN by itself.
@@ -395,12 +399,9 @@ impl Sockets {
             _ => return None,
         };
         let Some(question) = self.questions.answer(id) else {
-            let opening = self.handshakes.iter().find(|(_, it)| it.id == id);
-            let ends = opening.map(|(ends, _)| *ends)?;
-            if how.is_some()
-                && let Some(handshake) = self.handshakes.remove(&ends)
-            {
-                self.abandon(ends.1, handshake);
+            let handshake = self.handshakes.values_mut().find(|it| it.id == id)?;
+            if how.is_some() {
+                (handshake.refused, handshake.until) = (true, now + REFUSED);
             }
             return Some(Ok(()));
         };
@@ -420,6 +421,7 @@ impl Sockets {
                     id,
                     listener,
                     until: now + HANDSHAKE,
+                    refused: false,
                     syn: question.syn.clone(),
                     mark: question.mark,
                 };
@@ -462,7 +464,9 @@ impl Sockets {
         let late = self.handshakes.extract_if(.., |_, it| it.until <= now);
         let late: Vec<_> = late.collect();
         for ((_, dst), handshake) in late {
-            forgotten.push(handshake.id);
+            if !handshake.refused {
+                forgotten.push(handshake.id);
+            }
             self.abandon(dst, handshake);
         }
         forgotten

@@ -56,6 +56,9 @@ const HANDSHAKE: Duration = Duration::from_secs(90);
 /// How long one keeps its place from others that want it.
 const COMING: Duration = Duration::from_secs(10);
 
+/// How long a client may still come that is wanted no more: one that has answered is told.
+const REFUSED: Duration = Duration::from_millis(100);
+
 /// Clients that the node is asked about before other sockets have their turn.
 const CALLERS: u32 = 64;
 
@@ -131,6 +134,8 @@ struct Handshake {
     id: StreamId,
     listener: SocketId,
     until: Instant,
+    /// The node wants it no more.
+    refused: bool,
     /// Its first packet, and the mark of that.
     syn: Vec<u8>,
     mark: u32,
@@ -383,7 +388,8 @@ impl Sockets {
         let ends = (client.src, client.dst);
         let asked_by = listener.tap.is_some().then_some(ends);
         let stream = if asked_by.is_some() {
-            let Some(handshake) = self.handshakes.remove(&ends) else {
+            let handshake = self.handshakes.remove(&ends);
+            let Some(handshake) = handshake.filter(|it| !it.refused) else {
                 // Nobody asked about it, or it took too long.
                 let _ = socket.set_linger(Some(Duration::ZERO));
                 return None;

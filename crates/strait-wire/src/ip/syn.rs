@@ -221,6 +221,8 @@ mod tests {
     fn a_syn_is_taken_back_by_the_reset_of_its_octet() {
         for v6 in [false, true] {
             let mut bytes = syn(v6, 0x02, &OPTIONS);
+            let sum = partial(&bytes, v6);
+            put_sum(&mut bytes, sum);
             assert!(complete_tcp_checksum(&mut bytes));
             take_back(&mut bytes);
             assert_eq!(verify_transport_checksum(&bytes), Some(true));

@@ -284,24 +284,24 @@ fn what_is_not_written_in_time_is_filled_or_ends_the_transmission() {
     bench.begin(at(1000), 5, 40);
     bench.status(at(1001), hand::READY);
     assert_eq!(octets(bench.hears()).2.len(), 40);
-    assert_eq!(bench.port.wake(), Some(at(1002)));
-    bench.port.tick(at(1002)).unwrap();
+    assert_eq!(bench.port.wake(), Some(at(1010)));
+    bench.port.tick(at(1010)).unwrap();
     let (order, _, zeros) = octets(bench.hears());
     assert_eq!((order, zeros), (3, vec![0; 68]));
     assert_eq!(bench.hears(), (0, vec![hand::START]));
-    bench.status(at(1002), hand::STARTED);
+    bench.status(at(1010), hand::STARTED);
     // The fourth block begins after 442 and 360 ms more.
-    bench.port.tick(at(1751)).unwrap();
-    assert!(bench.port.room(at(1751)).is_ok());
-    bench.port.tick(at(1752)).unwrap();
+    bench.port.tick(at(1759)).unwrap();
+    assert!(bench.port.room(at(1759)).is_ok());
+    bench.port.tick(at(1760)).unwrap();
     let (order, _, none) = octets(bench.hears());
     assert_eq!((order, none.len()), (4, 0));
-    assert_eq!(bench.port.room(at(1752)), Err(None));
+    assert_eq!(bench.port.room(at(1760)), Err(None));
     assert_eq!(bench.status(at(1850), hand::FLUSHED), [DRAINED]);
     // One of three blocks ends at once.
     bench.begin(at(3000), 3, 40);
-    bench.port.tick(at(3002)).unwrap();
-    bench.status(at(3003), hand::READY);
+    bench.port.tick(at(3010)).unwrap();
+    bench.status(at(3011), hand::READY);
     assert_eq!(octets(bench.hears()).0, 2);
     assert_eq!(bench.hears(), (0, vec![hand::START]));
 }
