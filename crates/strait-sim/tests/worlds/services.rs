@@ -234,3 +234,25 @@ fn clients_that_are_not_allowed_have_no_connection() {
         assert_eq!(run.unexplained, 0);
     }
 }
+
+/// A station fills its first block with repeats only once those that come together are in it.
+#[test]
+fn six_connections_that_begin_together_cross_in_one_turn_over_hf() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/proxy/hf-9600.toml");
+    let text = Disk.read(&file).unwrap();
+    let (world, _) = text.split_once("[[traffic]]").unwrap();
+    let flow = |n| {
+        format!(
+            "[[traffic]]\nname = \"file{n}\"\nkind = \"tcp\"\nfamily = 4\nfrom = \"hb\"\n\
+             to = \"ha\"\nstart = \"30 s\"\noctets = \"9 kB\"\nendpoint = \"linux-cubic\"\n"
+        )
+    };
+    let flows: String = (0..6).map(flow).collect();
+    let text = format!("{world}{flows}").replace("600 s", "120 s");
+    let loaded = Scenario::load_text(&Disk, &file, &text).unwrap();
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    for n in 0..6 {
+        let connect_s = run.metrics[&format!("file{n}.connect_s")];
+        assert!(connect_s < 3.0, "{n}: {connect_s}");
+    }
+}
