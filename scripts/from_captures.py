@@ -8,8 +8,9 @@ Each pair of files is what a host sent and what the gateway before the other hos
 the first that is also in the second has arrived. Several pairs count as one path. tshark reads the
 files; all arithmetic is here. The result is a JSON object: for each TCP connection by its ports and
 direction its segments without resets, those that repeat numbers already sent, the time from the
-first SYN to the last octet's arrival, and the goodput; for all RTP packets their number, loss and
-delays.
+first SYN to the last octet's arrival, and the goodput; for the answers to each client's
+connection, from whichever host or gateway it gets them, when the last octet came; for all RTP
+packets, each flow of UDP by its ports and all pings their number, loss and delays.
 """
 
 import json
@@ -22,8 +23,9 @@ COLUMNS = [
     "ip.src", "ip.dst", "ipv6.src", "ipv6.dst",
     "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.len", "tcp.flags",
     "udp.srcport", "udp.dstport", "udp.payload",
+    "icmp.type", "icmp.ident", "icmp.seq",
 ]
-FIN, SYN, RST = 0x01, 0x02, 0x04
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 
 def read(path):
@@ -91,6 +93,7 @@ def connections(sent, arrived):
             "resets": flow["resets"],
             "retransmissions": flow["again"],
             "octets": flow["octets"],
+            "start_s": flow["start"] / 1e9 if "start" in flow else None,
             "time_s": time_s,
             "goodput_bit_s": flow["octets"] * 8 / time_s if time_s else None,
         }
@@ -121,31 +124,88 @@ def rtp(packet):
     return (*ends, payload[:24])
 
 
+def answers(pairs):
+    """The answers to each client, by «client's port > server's port»: when it asked for the
+    connection, and when the last new octet came to it."""
+    result = {}
+    for packet in (packet for sent, _ in pairs for packet in sent):
+        if packet["tcp.flags"] and int(packet["tcp.flags"], 16) & (SYN | ACK) == SYN:
+            key = (packet["src"], packet["tcp.srcport"], packet["dst"], packet["tcp.dstport"])
+            start_s = packet["ns"] / 1e9
+            result.setdefault(key, {"start_s": start_s, "done_s": None, "end": None})
+    for packet in (packet for _, arrived in pairs for packet in arrived):
+        if not packet["tcp.srcport"] or not int(packet["tcp.len"]):
+            continue
+        key = (packet["dst"], packet["tcp.dstport"], packet["src"], packet["tcp.srcport"])
+        answer = result.get(key)
+        end = (int(packet["tcp.seq_raw"]) + int(packet["tcp.len"])) % 2**32
+        if answer and (answer["end"] is None or behind(answer["end"], end)):
+            answer["end"], answer["done_s"] = end, packet["ns"] / 1e9
+    return {
+        f"{key[1]} > {key[3]}": {name: answer[name] for name in ["start_s", "done_s"]}
+        for key, answer in result.items()
+    }
+
+
 def percentile(ascending, share):
     """By nearest rank: always a value that was measured."""
     return ascending[max(math.ceil(share * len(ascending)), 1) - 1]
 
 
-def calls(pairs):
-    """Loss and delays of all RTP packets, of every direction."""
-    delays = []
-    for sent, arrived in pairs:
-        came = {}
-        for packet in arrived:
-            key = rtp(packet)
-            if key:
-                came.setdefault(key, packet["ns"])
-        for packet in sent:
-            key = rtp(packet)
-            if key:
-                delays.append((came[key] - packet["ns"]) / 1e9 if key in came else None)
+def delays(sent, arrived, key):
+    """For each packet of `sent` that has a key how long it took; None if it never came."""
+    came = {}
+    for packet in arrived:
+        if key(packet):
+            came.setdefault(key(packet), packet["ns"])
+    keys = [(key(packet), packet["ns"]) for packet in sent if key(packet)]
+    return [(came[key] - ns) / 1e9 if key in came else None for key, ns in keys]
+
+
+def figures(delays, name):
+    """Number, loss and what percentiles of the times are called."""
     there = sorted(delay for delay in delays if delay is not None)
-    figures = {"packets": len(delays)}
+    result = {"packets": len(delays)}
     if there:
-        figures["loss"] = 1 - len(there) / len(delays)
-        for name, share in [("min", 0), ("p50", 0.5), ("p99", 0.99), ("max", 1)]:
-            figures[f"delay_{name}_s"] = percentile(there, share)
-    return figures
+        result["loss"] = 1 - len(there) / len(delays)
+        for which, share in [("min", 0), ("p50", 0.5), ("p99", 0.99), ("max", 1)]:
+            result[f"{name}_{which}_s"] = percentile(there, share)
+    return result
+
+
+def datagram(packet):
+    """What tells a datagram from all others: its payload begins with a number."""
+    ends = [packet[name] for name in ["src", "udp.srcport", "dst", "udp.dstport"]]
+    return (*ends, packet["udp.payload"]) if packet["udp.srcport"] else None
+
+
+def datagrams(pairs):
+    """Loss and delays of each flow of UDP."""
+    flows = {}
+    for sent, arrived in pairs:
+        names = {(packet["udp.srcport"], packet["udp.dstport"]) for packet in sent}
+        for ports in names - {("", "")}:
+            of = [
+                [packet for packet in side if (packet["udp.srcport"], packet["udp.dstport"]) == ports]
+                for side in (sent, arrived)
+            ]
+            flows[" > ".join(ports)] = figures(delays(*of, datagram), "delay")
+    return flows
+
+
+def echo(packet, kind):
+    """What an echo request and its reply have in common, if this one is of that kind."""
+    if packet["icmp.type"] != kind:
+        return None
+    ends = sorted([packet["src"], packet["dst"]])
+    return (*ends, packet["icmp.ident"], packet["icmp.seq"])
+
+
+def pings(pairs):
+    """Loss and round trips: from the request that a host sent to the reply that came to it."""
+    requests = [packet for sent, _ in pairs for packet in sent if packet["icmp.type"] == "8"]
+    replies = [packet for _, arrived in pairs for packet in arrived if packet["icmp.type"] == "0"]
+    return delays(requests, replies, lambda packet: echo(packet, "8") or echo(packet, "0"))
 
 
 def main(paths):
@@ -159,7 +219,15 @@ def main(paths):
     tcp = {}
     for sent, arrived in pairs:
         tcp.update(connections(sent, arrived))
-    print(json.dumps({"tcp": tcp, "rtp": calls(pairs)}, indent=1))
+    calls = [delay for sent, arrived in pairs for delay in delays(sent, arrived, rtp)]
+    result = {
+        "tcp": tcp,
+        "answers": answers(pairs),
+        "rtp": figures(calls, "delay"),
+        "udp": datagrams(pairs),
+        "ping": figures(pings(pairs), "rtt"),
+    }
+    print(json.dumps(result, indent=1))
 
 
 main(sys.argv[1:])

@@ -1,9 +1,9 @@
-//! Headline figures of a simulation once more, by a script that has nothing of ours: it reads the
+//! Headline figures of simulations once more, by a script that has nothing of ours: it reads the
 //! captures with `tshark` and does its own arithmetic. Without `tshark` or `python3` this is left
 //! out, and says so.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -48,64 +48,194 @@ fn of_both(recomputed: &Value, port: &str, what: &str) -> f64 {
         .sum()
 }
 
-#[test]
-fn headline_figures_follow_from_the_captures_alone() {
-    if !has("tshark") || !has("python3") {
-        return;
+/// A scenario that was simulated, with its captures.
+struct Simulated {
+    result: Value,
+    folder: PathBuf,
+}
+
+impl Simulated {
+    /// `None`, after saying so, where a program is missing.
+    fn of(scenario: &str) -> Option<Self> {
+        if !has("tshark") || !has("python3") {
+            return None;
+        }
+        let name = scenario.replace('/', "-");
+        let folder = format!("strait-recomputed-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        let result = json(
+            Command::new(env!("CARGO_BIN_EXE_strait"))
+                .arg("sim")
+                .arg(root().join("scenarios").join(scenario))
+                .args(["--runs", "1", "--json", "--pcap"])
+                .arg(&folder),
+        );
+        Some(Self { result, folder })
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = std::env::temp_dir().join(format!("strait-recomputed-{}", std::process::id()));
-    let result = json(
-        Command::new(env!("CARGO_BIN_EXE_strait"))
-            .arg("sim")
-            .arg(root.join("scenarios/demo.toml"))
-            .args(["--runs", "1", "--json", "--pcap"])
-            .arg(&folder),
-    );
+
+    /// What the script finds in captures of a variant, whose names follow its own.
+    fn recomputed(&self, variant: &str, files: [&str; 4]) -> Value {
+        let files = files.map(|file| self.folder.join(format!("{variant}-{file}.pcapng")));
+        let script = root().join("scripts/from_captures.py");
+        json(Command::new("python3").arg(script).args(files))
+    }
+
+    fn told(&self, variant: &str, metric: &str) -> f64 {
+        told(&self.result, variant, metric)
+    }
+
+    /// Loss and times of a flow are as told, each time but for the LAN.
+    fn has_delays(&self, variant: &str, flow: &str, found: &Value, time: &str) {
+        let loss = self.told(variant, &format!("{flow}.loss"));
+        let found_loss = found["loss"].as_f64().unwrap();
+        assert!((found_loss - loss).abs() < 1e-9, "{variant} {flow}: {loss}");
+        for which in ["min", "p50", "p99", "max"] {
+            let what = format!("{time}_{which}_s");
+            let known_s = self.told(variant, &format!("{flow}.{what}"));
+            let found_s = found[&*what].as_f64().unwrap();
+            assert!(
+                (found_s - known_s).abs() < LAN_S,
+                "{variant} {flow} {what}: {found_s} {known_s}"
+            );
+        }
+    }
+
+    /// Time and goodput of the transfer to a port are as told.
+    fn has_transfer(&self, variant: &str, flow: &str, recomputed: &Value, port: &str) {
+        let known_s = self.told(variant, &format!("{flow}.time_s"));
+        let found_s = of_both(recomputed, port, "time_s");
+        assert!(
+            (found_s - known_s).abs() < LAN_S,
+            "{variant} {flow}: {found_s} {known_s}"
+        );
+        let known = self.told(variant, &format!("{flow}.goodput_bit_s"));
+        let found = of_both(recomputed, port, "goodput_bit_s");
+        assert!(
+            (found / known - 1.0).abs() < 1e-4,
+            "{variant} {flow}: {found} {known}"
+        );
+    }
+}
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        // What isn't deleted stands in the folder of temporary files.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// From ha to hb and back: what a host sent, and what the gateway beside the other sent on.
+const BOTH_WAYS: [&str; 4] = ["ha", "b", "hb", "a"];
+/// The same where a gateway has sockets: what goes to hosts leaves by its kernel.
+const BY_KERNEL: [&str; 4] = ["ha", "b kernel", "hb", "a kernel"];
+
+#[test]
+fn a_call_beside_a_file_follows_from_captures() {
+    let Some(simulated) = Simulated::of("demo.toml") else {
+        return;
+    };
     for variant in ["strait", "fifo"] {
-        // From ha to hb and back: what a host sent, and what the gateway beside the other sent on.
-        let files = ["ha", "b", "hb", "a"].map(|node| format!("{variant}-{node}.pcapng"));
-        let mut script = Command::new("python3");
-        script.arg(root.join("scripts/from_captures.py"));
-        let recomputed = json(script.args(files.map(|file| folder.join(file))));
+        let recomputed = simulated.recomputed(variant, BOTH_WAYS);
         for (what, metric) in [
             ("segments", "file.tcp_segments"),
             ("retransmissions", "file.tcp_retransmissions"),
         ] {
-            let known = told(&result, variant, metric);
-            assert_eq!(
-                of_both(&recomputed, "5003", what),
-                known,
-                "{variant} {what}"
-            );
+            let known = simulated.told(variant, metric);
+            let found = of_both(&recomputed, "5003", what);
+            assert_eq!(found, known, "{variant} {what}");
             assert!(known > 0.0);
         }
-        let time_s = told(&result, variant, "file.time_s");
-        let found_s = of_both(&recomputed, "5003", "time_s");
-        assert!(
-            (found_s - time_s).abs() < LAN_S,
-            "{variant}: {found_s} {time_s}"
-        );
-        let goodput = told(&result, variant, "file.goodput_bit_s");
-        let found = of_both(&recomputed, "5003", "goodput_bit_s");
-        assert!(
-            (found / goodput - 1.0).abs() < 1e-4,
-            "{variant}: {found} {goodput}"
-        );
-        let voice = |what: &str| recomputed["rtp"][what].as_f64().unwrap();
-        assert!(voice("packets") > 4000.0);
-        let loss = told(&result, variant, "voice.loss");
-        assert!((voice("loss") - loss).abs() < 1e-9, "{variant}: {loss}");
-        for what in ["delay_min_s", "delay_p50_s", "delay_p99_s", "delay_max_s"] {
-            let (found_s, known_s) = (
-                voice(what),
-                told(&result, variant, &format!("voice.{what}")),
+        simulated.has_transfer(variant, "file", &recomputed, "5003");
+        assert!(recomputed["rtp"]["packets"].as_f64().unwrap() > 4000.0);
+        simulated.has_delays(variant, "voice", &recomputed["rtp"], "delay");
+    }
+}
+
+#[test]
+fn a_file_over_reliable_hops_follows_from_captures() {
+    let Some(simulated) = Simulated::of("hbh-chain.toml") else {
+        return;
+    };
+    let recomputed = simulated.recomputed("strait", BOTH_WAYS);
+    simulated.has_transfer("strait", "file", &recomputed, "5000");
+    simulated.has_delays(
+        "strait",
+        "calls",
+        &recomputed["udp"]["40064 > 5001"],
+        "delay",
+    );
+}
+
+#[test]
+fn a_file_and_pings_over_hf_follow_from_captures() {
+    let Some(simulated) = Simulated::of("hf/s5066-9600.toml") else {
+        return;
+    };
+    let recomputed = simulated.recomputed("strait", BOTH_WAYS);
+    simulated.has_transfer("strait", "file", &recomputed, "5001");
+    simulated.has_delays("strait", "ping", &recomputed["ping"], "rtt");
+}
+
+#[test]
+fn classes_in_a_radio_cell_follow_from_captures() {
+    let Some(simulated) = Simulated::of("manet/one-hop.toml") else {
+        return;
+    };
+    for variant in ["strait", "fifo", "1b"] {
+        let recomputed = simulated.recomputed(variant, BOTH_WAYS);
+        for (flow, ports) in [("audio", "40000 > 5000"), ("video", "40064 > 5001")] {
+            simulated.has_delays(variant, flow, &recomputed["udp"][ports], "delay");
+        }
+    }
+}
+
+#[test]
+fn a_page_and_a_file_through_proxies_follow_from_captures() {
+    let Some(simulated) = Simulated::of("lab/proxied.toml") else {
+        return;
+    };
+    for (variant, files) in [("strait", BY_KERNEL), ("plain-cubic", BOTH_WAYS)] {
+        let recomputed = simulated.recomputed(variant, files);
+        for (flow, port) in [("download", "5002"), ("page", "5003")] {
+            let answers = recomputed["answers"].as_object().unwrap().iter();
+            let mine = answers.filter(|(ports, _)| ports.ends_with(port));
+            let times =
+                mine.map(|(_, it)| ["start_s", "done_s"].map(|at| it[at].as_f64().unwrap()));
+            let (start_s, done_s) = times.fold((f64::MAX, 0.0_f64), |(start, done), [from, to]| {
+                (start.min(from), done.max(to))
+            });
+            let (known_s, found_s) = (
+                simulated.told(variant, &format!("{flow}.time_s")),
+                done_s - start_s,
             );
             assert!(
                 (found_s - known_s).abs() < LAN_S,
-                "{variant} {what}: {found_s} {known_s}"
+                "{variant} {flow}: {found_s} {known_s}"
             );
         }
+        simulated.has_delays(variant, "voice", &recomputed["rtp"], "delay");
+        simulated.has_delays(variant, "ping", &recomputed["ping"], "rtt");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_flash_message_follows_from_captures() {
+    let Some(simulated) = Simulated::of("mail/flash.toml") else {
+        return;
+    };
+    // Its client gave it to one switch, whose lane of this precedence carries it to the other.
+    let recomputed = simulated.recomputed("strait", ["ha", "a kernel", "a kernel", "b"]);
+    let flow = |ports: &str, what: &str| recomputed["tcp"][ports][what].as_f64().unwrap();
+    let came_s = flow("32769 > 5003", "start_s") + flow("32769 > 5003", "time_s");
+    let found_s = came_s - flow("40128 > 2525", "start_s");
+    let known_s = simulated.told("strait", "flash.time_s");
+    // Then the other switch writes it down.
+    assert!(
+        found_s < known_s && known_s < found_s + 0.01,
+        "{found_s} {known_s}"
+    );
 }
