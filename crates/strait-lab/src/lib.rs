@@ -128,7 +128,7 @@ pub struct Lab {
 }
 
 /// How long gateways, emulators and servers may take to start.
-const START_PATIENCE: Duration = Duration::from_secs(15);
+const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a program may take to end when it is asked to.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 /// How often conditions are looked at.
