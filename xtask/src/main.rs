@@ -8,6 +8,7 @@ mod ci;
 mod docs;
 mod install;
 mod no_std;
+mod programs;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ cargo xtask install          programs that the live tests call, if missing and i
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut tests = ci::Tests::default();
+    let mut tests = programs::Tests::default();
     let outcome = dispatch(&words, &mut tests);
     if let Err(error) = &outcome {
         eprintln!("\nxtask: {error:#}");
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(words: &[&str], tests: &mut ci::Tests) -> Result<()> {
+fn dispatch(words: &[&str], tests: &mut programs::Tests) -> Result<()> {
     let root = root()?;
     match words {
         _ if words.iter().any(|word| matches!(*word, "--help" | "-h")) => {
@@ -67,7 +68,7 @@ fn dispatch(words: &[&str], tests: &mut ci::Tests) -> Result<()> {
         ["no-std"] => ci::run(&root, &[ci::Step::NoStd], tests),
         ["no-std", "--probe"] => no_std::probe(&root),
         ["install"] => install::run(&root),
-        ["run-test", program, args @ ..] => ci::run_test(program, args),
+        ["run-test", program, args @ ..] => programs::run_test(program, args),
         ["docs", "--check"] => ci::run(&root, &[ci::Step::Docs], tests),
         ["docs", "--check", files @ ..] => docs::check(&root, files),
         ["docs", files @ ..] => docs::run(&root, files),
