@@ -1,5 +1,6 @@
 //! A gateway on this host: what a node file says, made of ports, counters, status and a journal.
 
+mod babel;
 pub mod ports;
 
 use std::fs;
@@ -15,6 +16,7 @@ use strait_core::node::{Boot, Node, NodeFactory};
 use strait_node::config::{MailConfig, Plug, Routing};
 use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
+use self::babel::BabelCosts;
 use self::ports::{describe, ports};
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
@@ -115,6 +117,9 @@ impl LiveGateway {
         judge_listeners(&runner)?;
         if config.routing == Routing::Kernel {
             runner.add_service(Box::new(KernelRoutes::open(config)?));
+        }
+        if let Some(babel) = config.babel.as_ref().filter(|it| it.enabled) {
+            runner.add_service(Box::new(BabelCosts::new(babel, &config.host.interface)));
         }
         if let Some(journal) = journal {
             journal.place()?;

@@ -1,0 +1,128 @@
+//! How fast frames leave for the only neighbour of a port, as far as its medium tells.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use strait_core::rate::LineRate;
+use strait_core::time::{Duration, Instant, nanos};
+
+/// Frames that count: of so long ago, but so many at least, and so many at most.
+const FRESH: Duration = Duration::from_secs(3);
+const FRAMES_MIN: usize = 4;
+const FRAMES_MAX: usize = 16;
+
+/// The most that a medium takes for itself of a frame's time: as long as these octets, and no less
+/// than this.
+const OWN_OCTETS: u64 = 64;
+const OWN: Duration = Duration::from_millis(5);
+
+/// The rate of a link, by the times that its medium was busy with frames.
+///
+/// What a frame takes beyond its octets at the port's rate is the medium's own, at the least of
+/// what was seen. Twice that isn't counted: access to a channel takes longer now and then. So short
+/// frames tell of a rate that is much lower, and long ones of each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pace {
+    own: Option<Duration>,
+    frames: VecDeque<(Instant, u64)>,
+}
+
+impl Pace {
+    /// A frame kept the medium busy for so long, where `rate` is the port's. Gives the rate in
+    /// bit/s; `None` before enough is known.
+    ///
+    /// A frame is late where anything is, and never early: what a quarter of the frames reach is
+    /// the rate, and not their mean. The fastest of many may be a card's samples of another rate.
+    pub(super) fn ends(
+        &mut self,
+        now: Instant,
+        busy: Duration,
+        octets: u64,
+        rate: LineRate,
+    ) -> Option<u64> {
+        let least = rate.time_for(octets).max(Duration::from_nanos(1));
+        let most = rate.time_for(OWN_OCTETS).max(OWN);
+        let own = busy.saturating_sub(least).min(most);
+        let own = self.own.map_or(own, |before| before.min(own));
+        self.own = Some(own);
+        let counted = busy.saturating_sub(2 * own).max(least);
+        let bit_s = u128::from(octets) * 8_000_000_000 / u128::from(nanos(counted).max(1));
+        self.frames.push_back((now, bit_s as u64));
+        let is_old = |(at, _): &(Instant, u64)| now.since(*at) > FRESH;
+        while self.frames.len() > FRAMES_MAX
+            || self.frames.len() > FRAMES_MIN && self.frames.front().is_some_and(is_old)
+        {
+            self.frames.pop_front();
+        }
+        let mut rates: Vec<u64> = self.frames.iter().map(|(_, rate)| *rate).collect();
+        rates.sort_unstable_by(|a, b| b.cmp(a));
+        let reached = rates[rates.len() / 4];
+        (rates.len() >= FRAMES_MIN).then_some(reached)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEGABIT: LineRate = LineRate::new(1_000_000, 8);
+
+    /// Frames, one each second, with their octets and microseconds: the last rate.
+    fn rate(frames: &[(u64, u64)]) -> Option<u64> {
+        let mut pace = Pace::default();
+        let mut rate = None;
+        for (second, (octets, micros)) in (0..).zip(frames) {
+            let busy = Duration::from_micros(*micros);
+            rate = pace.ends(Instant::from_millis(second * 1000), busy, *octets, MEGABIT);
+        }
+        rate
+    }
+
+    #[test]
+    fn four_frames_tell_a_rate_and_three_do_not() {
+        assert_eq!(rate(&[(100, 1500); 3]), None);
+        assert_eq!(rate(&[(100, 1500); 4]), Some(1_000_000));
+        // A channel that others use takes longer now and then.
+        let frames = [(100, 1500), (100, 2000), (100, 2000), (100, 2000)];
+        assert_eq!(rate(&frames), Some(1_000_000));
+    }
+
+    #[test]
+    fn a_link_that_fades_shows_when_the_second_fastest_of_four_is_slow() {
+        let near = (100, 1500);
+        let far = (100, 41_400);
+        let mut frames = vec![near; 10];
+        frames.extend([far; 2]);
+        assert_eq!(rate(&frames), Some(1_000_000));
+        frames.push(far);
+        let faded = rate(&frames).unwrap();
+        assert!((19_000..21_000).contains(&faded), "{faded}");
+        // And comes back as slowly.
+        frames.extend([far; 5]);
+        frames.push(near);
+        assert!(rate(&frames).unwrap() < 21_000);
+        frames.push(near);
+        assert_eq!(rate(&frames), Some(1_000_000));
+    }
+
+    #[test]
+    fn a_host_that_is_late_with_every_other_frame_says_nothing_of_the_link() {
+        let frames: Vec<_> = (0..32u64).map(|n| (100, 1500 + n % 2 * 40_000)).collect();
+        assert_eq!(rate(&frames), Some(1_000_000));
+    }
+
+    #[test]
+    fn long_frames_tell_of_any_other_rate() {
+        let mut frames = vec![(100, 1500); 4];
+        // 1000 octets at 500 kbit/s.
+        frames.extend([(1000, 16_700); 4]);
+        let half = rate(&frames).unwrap();
+        assert!((500_000..530_000).contains(&half), "{half}");
+    }
+
+    #[test]
+    fn a_link_that_is_slow_from_the_beginning_is_found_to_be() {
+        let slow = rate(&[(100, 40_700); 4]).unwrap();
+        assert!((20_000..27_000).contains(&slow), "{slow}");
+    }
+}
