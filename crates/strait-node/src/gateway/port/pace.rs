@@ -63,6 +63,8 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
 
     const MEGABIT: LineRate = LineRate::new(1_000_000, 8);
