@@ -119,7 +119,7 @@ impl LiveGateway {
             runner.add_service(Box::new(KernelRoutes::open(config)?));
         }
         if let Some(babel) = config.babel.as_ref().filter(|it| it.enabled) {
-            runner.add_service(Box::new(BabelCosts::new(babel, &config.host.interface)));
+            runner.add_service(Box::new(BabelCosts::open(babel, &config.host.interface)?));
         }
         if let Some(journal) = journal {
             journal.place()?;

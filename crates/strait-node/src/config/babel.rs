@@ -21,8 +21,8 @@ pub struct BabelConfig {
     /// The Unix socket by which babeld takes its configuration (`babeld -G`).
     #[serde(default = "BabelConfig::default_socket")]
     pub socket: String,
-    /// The rate of a link that costs as much as a wired one of babeld's, which is 96. Half of it
-    /// costs twice as much.
+    /// The rate of a link that costs as much as a wired one of babeld's, which is 96. A link of half
+    /// the rate costs twice as much.
     #[serde(default = "BabelConfig::default_rate")]
     pub rate: BitRate,
     /// How dear the link is to the operator: it costs as one that is so many times as fast.
@@ -48,11 +48,13 @@ impl BabelConfig {
         1.0
     }
 
-    /// What a link of this rate costs.
+    /// What this end of a link says of a link of this rate. From 256 on babeld multiplies what
+    /// both ends say, and divides it by 256: the root of the cost is for the other end to say.
     pub fn cost(&self, bit_s: u64) -> u32 {
         let worth = bit_s.max(1) as f64 * self.preference;
         let cost = Self::WIRED * self.rate.0 as f64 / worth;
-        cost.clamp(1.0, Self::COST_MAX) as u32
+        let cost = cost.clamp(1.0, Self::COST_MAX) as u32;
+        cost.min((256 * cost).isqrt())
     }
 
     pub(super) fn validate(&self, config: &NodeConfig) -> Result<(), InvalidConfig> {
@@ -165,8 +167,8 @@ mod tests {
             let babel = config.babel.unwrap();
             [11_000_000, 1_000_000, 20_000, 300, 0].map(|rate| babel.cost(rate))
         };
-        assert_eq!(costs(""), [8, 96, 4800, 32_000, 32_000]);
-        assert_eq!(costs(", preference = 2"), [4, 48, 2400, 32_000, 32_000]);
-        assert_eq!(costs(", rate = \"20 kbit/s\""), [1, 1, 96, 6400, 32_000]);
+        assert_eq!(costs(""), [8, 96, 1108, 2862, 2862]);
+        assert_eq!(costs(", preference = 2"), [4, 48, 783, 2862, 2862]);
+        assert_eq!(costs(", rate = \"20 kbit/s\""), [1, 1, 96, 1280, 2862]);
     }
 }
