@@ -1,9 +1,9 @@
 //! Tells a `babeld` on the same host what the gateway's link costs, by its local socket.
 //!
-//! babeld 1.12 takes the cost of an interface when that comes up. Where it is told to flush one, it
-//! keeps its neighbours, and what they point to is another's memory. So it is given the cost, and
-//! then the interface loses its carrier until babeld says that it has seen that: some milliseconds,
-//! mostly, in which no neighbour is lost.
+//! babeld 1.12 takes the cost of an interface when that comes up, of those that it was given at run
+//! time. Where it is told to flush one, it keeps its neighbours, and what they point to is another's
+//! memory. So it is given the cost, and then the interface loses its carrier until babeld says that
+//! it has seen that: some milliseconds, mostly, in which no neighbour is lost.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -215,7 +215,8 @@ impl BabelCosts {
             Phase::Idle => {}
         }
         let rate = port.tx_rate.map(|rate| rate.bit_s());
-        let Some(bit_s) = port.measured_bit_s.or(rate) else {
+        let measured = port.measured_bit_s.filter(|_| self.config.measure);
+        let Some(bit_s) = measured.or(rate) else {
             return;
         };
         let cost = self.config.cost(bit_s);
@@ -310,6 +311,7 @@ mod tests {
             let path = folder.path().join("babeld.sock");
             let config = BabelConfig {
                 enabled: true,
+                measure: true,
                 socket: path.display().to_string(),
                 rate: strait_core::units::BitRate(1_000_000),
                 preference: 1.0,

@@ -21,6 +21,9 @@ pub struct BabelConfig {
     /// The Unix socket by which babeld takes its configuration (`babeld -G`).
     #[serde(default = "BabelConfig::default_socket")]
     pub socket: String,
+    /// Whether the link costs by its measured rate, or by that of its port in this file.
+    #[serde(default = "super::yes")]
+    pub measure: bool,
     /// The rate of a link that costs as much as a wired one of babeld's, which is 96. A link of half
     /// the rate costs twice as much.
     #[serde(default = "BabelConfig::default_rate")]
