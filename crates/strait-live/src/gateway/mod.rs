@@ -203,10 +203,12 @@ pub fn warnings(config: &NodeConfig) -> Vec<String> {
     warnings
 }
 
-/// A line that shows each millisecond, or a radio's turns, which end if a block isn't full in time.
+/// A line that shows each millisecond, or a radio's turns, which end if a block isn't full in time;
+/// or a link whose rate is measured by the times of its frames.
 fn has_hard_times(config: &NodeConfig) -> bool {
     let mut ports = config.ports.iter();
-    ports.any(|port| matches!(port.kind.plug(), Plug::Octets | Plug::Radio))
+    let measures = config.babel.as_ref().is_some_and(|it| it.enabled);
+    measures || ports.any(|port| matches!(port.kind.plug(), Plug::Octets | Plug::Radio))
 }
 
 /// The node's storage, where it is to have any.
