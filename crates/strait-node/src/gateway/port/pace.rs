@@ -11,6 +11,10 @@ const FRESH: Duration = Duration::from_secs(3);
 const FRAMES_MIN: usize = 4;
 const FRAMES_MAX: usize = 16;
 
+/// Frames after which something is known: cards look for a rate first, and modems send to all until
+/// they know where a station is.
+const KNOWN: u32 = 16;
+
 /// The most that a medium takes for itself of a frame's time: as long as these octets, and no less
 /// than this.
 const OWN_OCTETS: u64 = 64;
@@ -24,6 +28,7 @@ const OWN: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pace {
     own: Option<Duration>,
+    seen: u32,
     frames: VecDeque<(Instant, u64)>,
 }
 
@@ -47,6 +52,7 @@ impl Pace {
         self.own = Some(own);
         let counted = busy.saturating_sub(2 * own).max(least);
         let bit_s = u128::from(octets) * 8_000_000_000 / u128::from(nanos(counted).max(1));
+        self.seen = self.seen.saturating_add(1);
         self.frames.push_back((now, bit_s as u64));
         let is_old = |(at, _): &(Instant, u64)| now.since(*at) > FRESH;
         while self.frames.len() > FRAMES_MAX
@@ -57,7 +63,7 @@ impl Pace {
         let mut rates: Vec<u64> = self.frames.iter().map(|(_, rate)| *rate).collect();
         rates.sort_unstable_by(|a, b| b.cmp(a));
         let reached = rates[rates.len() / 8];
-        (rates.len() >= FRAMES_MIN).then_some(reached)
+        (self.seen >= KNOWN).then_some(reached)
     }
 }
 
@@ -81,11 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn four_frames_tell_a_rate_and_three_do_not() {
-        assert_eq!(rate(&[(100, 1500); 3]), None);
-        assert_eq!(rate(&[(100, 1500); 4]), Some(1_000_000));
-        // A channel that others use takes longer now and then.
-        let frames = [(100, 1500), (100, 2000), (100, 2000), (100, 2000)];
+    fn sixteen_frames_tell_a_rate_and_fifteen_do_not() {
+        assert_eq!(rate(&[(100, 1500); 15]), None);
+        assert_eq!(rate(&[(100, 1500); 16]), Some(1_000_000));
+        // A channel that others use takes longer now and then, and the first frames went to all.
+        let mut frames = vec![(100, 17_000); 4];
+        frames.extend([(100, 1500), (100, 2000), (100, 2000)].repeat(4));
         assert_eq!(rate(&frames), Some(1_000_000));
     }
 
@@ -93,7 +100,7 @@ mod tests {
     fn an_idle_link_that_fades_shows_when_four_frames_in_a_row_are_slow() {
         let near = (100, 1500);
         let far = (100, 41_400);
-        let mut frames = vec![near; 10];
+        let mut frames = vec![near; 16];
         frames.extend([far; 3]);
         assert_eq!(rate(&frames), Some(1_000_000));
         frames.push(far);
@@ -129,7 +136,7 @@ mod tests {
 
     #[test]
     fn long_frames_tell_of_any_other_rate() {
-        let mut frames = vec![(100, 1500); 4];
+        let mut frames = vec![(100, 1500); 16];
         // 1000 octets at 500 kbit/s.
         frames.extend([(1000, 16_700); 4]);
         let half = rate(&frames).unwrap();
@@ -138,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_link_that_is_slow_from_the_beginning_is_found_to_be() {
-        let slow = rate(&[(100, 40_700); 4]).unwrap();
+        let slow = rate(&[(100, 40_700); 16]).unwrap();
         assert!((20_000..27_000).contains(&slow), "{slow}");
     }
 }
