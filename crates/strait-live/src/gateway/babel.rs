@@ -21,8 +21,8 @@ use crate::node_loop::service::{Service, View};
 
 /// How often the link is looked at, and babeld is looked for.
 const LOOK: Duration = Duration::from_secs(1);
-/// What is much: another cost by this factor.
-const APART: u32 = 2;
+/// What is much: another cost by this factor. Short frames tell of no rate exactly.
+const APART: u32 = 3;
 /// How often in a row a cost has to be a higher one by much, and a lower one. To leave a link that
 /// fades is urgent; a better one may be worse again soon.
 const HIGHER: u32 = 2;
@@ -281,15 +281,15 @@ mod tests {
         };
         assert_eq!(looks(&mut told, 96, 1), 1);
         told.is(96);
-        for cost in [49, 96, 191] {
+        for cost in [33, 96, 287] {
             assert_eq!(looks(&mut told, cost, 100), 0, "{cost}");
         }
         // Once isn't a while, nor is now and then.
         for _ in 0..10 {
-            assert_eq!(looks(&mut told, 192, 1) + looks(&mut told, 191, 1), 0);
+            assert_eq!(looks(&mut told, 288, 1) + looks(&mut told, 287, 1), 0);
         }
-        assert_eq!(looks(&mut told, 192, 2), 1);
-        told.is(192);
+        assert_eq!(looks(&mut told, 288, 2), 1);
+        told.is(288);
         assert_eq!(looks(&mut told, 96, 14), 0);
         assert_eq!(looks(&mut told, 96, 1), 1);
     }
