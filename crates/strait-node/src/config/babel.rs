@@ -134,7 +134,10 @@ mod tests {
     fn an_interface_is_one_link_that_babeld_can_use() {
         assert_eq!(complaint(NODE), None);
         let off = NODE.replace("any_source = true", "");
-        assert_eq!(complaint(&off.replace("sock\"", "sock\", enabled = false")), None);
+        assert_eq!(
+            complaint(&off.replace("sock\"", "sock\", enabled = false")),
+            None
+        );
         let changes = [
             (", \"fe80::1/64\"", "", "fe80"),
             ("any_source = true", "", "any_source"),

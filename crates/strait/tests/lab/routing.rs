@@ -53,7 +53,12 @@ fn by_radio(kept: &Path) -> Vec<(f64, f64)> {
     let first = reports.first().map_or(0, |it| it.began_ns);
     let seconds = |from: u64, until: u64| (until - from) as f64 / 1e9;
     let each = reports.iter();
-    let each = each.map(|it| (seconds(first, it.began_ns), seconds(it.began_ns, it.ended_ns)));
+    let each = each.map(|it| {
+        (
+            seconds(first, it.began_ns),
+            seconds(it.began_ns, it.ended_ns),
+        )
+    });
     each.collect()
 }
 

@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_host_that_is_late_with_three_frames_of_four_says_nothing_of_the_link() {
-        let late = |n: u64| if n % 4 == 0 { 1500 } else { 41_500 };
+        let late = |n: u64| if n.is_multiple_of(4) { 1500 } else { 41_500 };
         let frames: Vec<_> = (0..32).map(|n| (100, late(n))).collect();
         assert_eq!(rate(&frames), Some(1_000_000));
     }
