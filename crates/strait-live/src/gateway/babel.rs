@@ -379,7 +379,7 @@ mod tests {
         let mut side = Side::new();
         assert_eq!(side.look(Some(1_000_000)), told(96));
         side.says("BABEL 1.0\nmy-id 02:11\nok\nok\nok\nadd interface strait0 up true\n");
-        assert_eq!(side.switched(), []);
+        assert!(side.switched().is_empty());
         side.says("ok\n");
         assert_eq!(side.switched(), [false]);
         // Another's, and half a line.
