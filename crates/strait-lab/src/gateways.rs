@@ -52,6 +52,9 @@ impl GatewayProcess {
         for (port, side) in ports.into_iter().zip(config.host.all_mut()) {
             side.bridge = (side.kind == HostKind::Tap).then(|| bridge(port));
         }
+        if let Some(babel) = &mut config.babel {
+            babel.socket = stage.of_run(&name, &babel.socket);
+        }
         if let Some(journal) = &mut config.journal {
             let file = stage.scratch.file(&format!("{name}.journal"));
             journal.file = file.display().to_string();

@@ -208,7 +208,9 @@ impl Lab {
                 wire.is_ready(&stage)
             })?;
         }
-        stage.net.add_routes(topology)?;
+        let daemons = &self.loaded.scenario.daemons;
+        let finds = |name: &str| daemons.iter().any(|daemon| daemon.node == name);
+        stage.net.add_routes(topology, finds)?;
         for wire in &self.wires {
             wire.open_to_hosts(stage.net)?;
         }
@@ -226,7 +228,7 @@ impl Lab {
             };
             require(program, program)?;
             let mut command = Command::new(program);
-            command.args(arguments);
+            command.args(arguments.iter().map(|it| stage.of_run(&daemon.node, it)));
             let name = format!("daemon-{}-{number}", daemon.node);
             let running = stage.start(gateway.namespace(&stage), &name, command)?;
             self.daemons.push(running);

@@ -24,6 +24,7 @@ pub use crate::hop_config::{HopConfig, HopFormat, PaperConfig, ReliabilityConfig
 use crate::gateway::GROWTH_OCTETS_MAX;
 
 mod address;
+mod babel;
 mod compression;
 mod dictionary;
 mod dns;
@@ -46,6 +47,7 @@ mod proxy;
 mod tls;
 
 pub use self::address::PortAddress;
+pub use self::babel::BabelConfig;
 pub use self::compression::{
     Checksums, Compression, ContextConfig, DoubtConfig, PayloadCompression,
 };
@@ -119,6 +121,9 @@ pub struct NodeConfig {
     /// A router of a mobile network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub olsr: Option<OlsrConfig>,
+    /// What a routing daemon beside the gateway is told. Live only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub babel: Option<BabelConfig>,
     /// Reports between gateways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarConfig>,
@@ -431,6 +436,9 @@ impl NodeConfig {
         }
         if let Some(olsr) = &self.olsr {
             olsr.validate(self)?;
+        }
+        if let Some(babel) = &self.babel {
+            babel.validate(self)?;
         }
         if let Some(far) = &self.far {
             far.validate(self)?;

@@ -339,12 +339,24 @@ impl Router {
             self.say_hello(now);
         }
         if self.next_tc <= now {
-            self.tell_all(now);
+            if self.goes_along(now) {
+                self.next_tc = self.next_hello;
+            } else {
+                self.tell_all(now);
+            }
         }
         if self.outbox.iter().any(|(at, _)| *at <= now) {
             self.flush(now, &[]);
         }
         self.plan(now);
+    }
+
+    /// Whether what all are told now may wait for a hello that is near: it is no news, and each
+    /// packet less is a frame less that meets others' in the air.
+    fn goes_along(&self, now: Instant) -> bool {
+        let quarter = self.settings.hello / 4;
+        let in_time = self.last_tc + self.settings.tc.saturating_sub(quarter);
+        in_time <= now && self.next_hello <= now + 2 * quarter
     }
 
     fn find_routes(&mut self, now: Instant) {
@@ -388,7 +400,7 @@ impl Router {
         if self.settings.main.is_ipv6() { 16 } else { 4 }
     }
 
-    /// Says at each port who is heard there, and along with it what else waits.
+    /// Says at each port who is heard there, and along with it what else waits or is due soon.
     fn say_hello(&mut self, now: Instant) {
         let (interval, willingness) = (self.settings.hello, self.settings.willingness);
         self.last_hello = now;
@@ -414,6 +426,9 @@ impl Router {
             for message in self.qualities(now, interval * 3, 1) {
                 hellos.push((port, message));
             }
+        }
+        if self.next_tc <= now + interval / 2 {
+            self.tell_all(now);
         }
         self.flush(now, &hellos);
     }

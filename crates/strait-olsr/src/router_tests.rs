@@ -486,3 +486,24 @@ fn what_strangers_claim_is_bounded() {
     net.routers[0].settle(net.now);
     assert!(net.routers[0].stats().malformed > 0);
 }
+
+/// Each packet is a frame that meets others' in the air: what all are told goes along with hellos.
+#[test]
+fn what_all_are_told_in_time_takes_no_packets_of_its_own() {
+    let behind = |node: usize| Settings {
+        networks: vec![Prefix::new(Ipv4Addr::new(10, 1, node as u8, 0).into(), 24).unwrap()],
+        ..settings(node)
+    };
+    let mut net = Net::new((0..3).map(behind), 1);
+    net.links = BTreeSet::from([(0, 1), (1, 2)]);
+    net.run_for(20);
+    let before = net.routers[0].stats().packets_out;
+    net.run_for(60);
+    let sent = net.routers[0].stats().packets_out - before;
+    // A hello each 1.5 to 2 s; what all are told each 4.5 to 5 s would be 12 more.
+    assert!((30..=37).contains(&sent), "{sent}");
+    // And it is told: the one in the middle is known by its word alone.
+    assert_eq!(net.hops(0, 2), Some(2));
+    let behind_two = Prefix::new(Ipv4Addr::new(10, 1, 2, 0).into(), 24).unwrap();
+    assert!(net.routes[0].contains_key(&behind_two));
+}

@@ -107,9 +107,14 @@ impl Net {
     }
 
     /// Gives routers, and hosts at which a link ends, their routes over links; so do machines of
-    /// gateways, behind what these lead them to. The links' interfaces have to be there.
-    pub(crate) fn add_routes(&self, topology: &Topology) -> Result<(), Error> {
-        for member in &topology.members {
+    /// gateways, behind what these lead them to, but for those on which a daemon finds routes. The
+    /// links' interfaces have to be there.
+    pub(crate) fn add_routes(
+        &self,
+        topology: &Topology,
+        finds: impl Fn(&str) -> bool,
+    ) -> Result<(), Error> {
+        for member in topology.members.iter().filter(|it| !finds(&it.name)) {
             let behind = matches!(member.role, Role::Gateway(_)).then_some(OTHER_METRIC);
             let mut netlink = self.of(member.role).netlink()?;
             for route in &member.routes {

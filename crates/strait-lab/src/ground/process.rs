@@ -23,6 +23,17 @@ pub(crate) struct Running {
 }
 
 impl Stage<'_> {
+    /// A path in /run as that of a file of the lab's: machines of a lab share the file system.
+    pub(crate) fn of_run(&self, machine: &str, path: &str) -> String {
+        path.strip_prefix("/run/").map_or_else(
+            || path.to_owned(),
+            |name| {
+                let file = format!("{machine}-{}", name.replace('/', "-"));
+                self.scratch.file(&file).display().to_string()
+            },
+        )
+    }
+
     /// Starts a program in a namespace, without a terminal: in a process group of its own, so
     /// that an interrupt from the keyboard reaches only us, and we end them in order.
     pub(crate) fn start(

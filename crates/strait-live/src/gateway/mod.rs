@@ -1,5 +1,6 @@
 //! A gateway on this host: what a node file says, made of ports, counters, status and a journal.
 
+mod babel;
 pub mod ports;
 
 use std::fs;
@@ -15,6 +16,7 @@ use strait_core::node::{Boot, Node, NodeFactory};
 use strait_node::config::{MailConfig, Plug, Routing};
 use strait_node::{GatewayFactory, InvalidConfig, NodeConfig};
 
+use self::babel::BabelCosts;
 use self::ports::{describe, ports};
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
@@ -116,6 +118,9 @@ impl LiveGateway {
         if config.routing == Routing::Kernel {
             runner.add_service(Box::new(KernelRoutes::open(config)?));
         }
+        if let Some(babel) = config.babel.as_ref().filter(|it| it.enabled) {
+            runner.add_service(Box::new(BabelCosts::open(babel, &config.host.interface)?));
+        }
         if let Some(journal) = journal {
             journal.place()?;
         }
@@ -198,10 +203,12 @@ pub fn warnings(config: &NodeConfig) -> Vec<String> {
     warnings
 }
 
-/// A line that shows each millisecond, or a radio's turns, which end if a block isn't full in time.
+/// A line that shows each millisecond, or a radio's turns, which end if a block isn't full in time;
+/// or a link whose rate is measured by the times of its frames.
 fn has_hard_times(config: &NodeConfig) -> bool {
     let mut ports = config.ports.iter();
-    ports.any(|port| matches!(port.kind.plug(), Plug::Octets | Plug::Radio))
+    let measures = config.babel.as_ref().is_some_and(|it| it.enabled);
+    measures || ports.any(|port| matches!(port.kind.plug(), Plug::Octets | Plug::Radio))
 }
 
 /// The node's storage, where it is to have any.

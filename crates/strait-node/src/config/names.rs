@@ -8,7 +8,7 @@ use super::{InvalidConfig, NodeConfig, PortKind, invalid};
 /// Octets of an interface's name, without the one that ends it (`IFNAMSIZ`).
 const INTERFACE_OCTETS_MAX: usize = 15;
 /// Octets of a Unix socket's path, without the one that ends it (`sun_path`).
-const SOCKET_OCTETS_MAX: usize = 107;
+pub(super) const SOCKET_OCTETS_MAX: usize = 107;
 
 /// Whether the kernel takes a name for an interface. It would also number one with a `%`.
 pub(super) fn check_interface(place: impl Into<String>, name: &str) -> Result<(), InvalidConfig> {
@@ -25,7 +25,7 @@ pub(super) fn check_interface(place: impl Into<String>, name: &str) -> Result<()
 }
 
 /// Whether a path can name a file.
-fn check_path(place: &str, path: &str) -> Result<(), InvalidConfig> {
+pub(super) fn check_path(place: &str, path: &str) -> Result<(), InvalidConfig> {
     let last = path.rsplit('/').next().unwrap_or_default();
     if matches!(last, "" | "." | "..") || path.chars().any(char::is_control) {
         let message = format!("`{}` is no file's path", path.escape_debug());

@@ -666,7 +666,7 @@ impl Node for Gateway {
             Input::Port { port, event } => self.take_port_event(now, port, event),
             Input::TxDone { port, id, to, ok } => {
                 if let Some(sender) = self.ports.get_mut(port.index()) {
-                    sender.sent(now, id);
+                    sender.sent(now, id, &mut self.ledger);
                 }
                 if let Some(ok) = ok {
                     self.services.tell(now, port, to, ok);

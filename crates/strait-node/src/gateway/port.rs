@@ -25,6 +25,7 @@ mod hop;
 mod ip_client;
 mod link;
 mod octets;
+mod pace;
 mod packets;
 mod path;
 mod queue;
@@ -57,7 +58,7 @@ pub(super) struct Port {
     pub(super) link: Box<dyn Link>,
     /// Transmissions so far: the number of the last one.
     transmissions: u64,
-    /// What frames for each neighbour cost of a medium that several share.
+    /// What frames for each neighbour take of a medium that tells.
     airtime: Option<Box<Airtime>>,
     pub(super) id: PortId,
 }
@@ -102,13 +103,13 @@ impl Port {
     pub(super) fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
         let link = link(id, config, policy, seed);
         let neighbours = link.neighbours();
-        let shared = neighbours > 1 && config.ways() == 0 && config.kind.plug() == Plug::Frames;
+        let tells = config.ways() == 0 && config.kind.plug() == Plug::Frames;
         Self {
             id,
             queue: Queue::of_link(id, config, neighbours, policy, seed),
             link,
             transmissions: 0,
-            airtime: shared.then(Box::default),
+            airtime: tells.then(Box::default),
         }
     }
 
@@ -278,11 +279,22 @@ impl Port {
     }
 
     /// The medium is done with a frame.
-    pub(super) fn sent(&mut self, now: Instant, id: TxId) {
-        let airtime = self.airtime.as_mut();
-        let costs = airtime.and_then(|it| it.ends(id, now, &self.queue.costs));
-        if let Some(costs) = costs {
-            self.queue.set_costs(costs);
+    pub(super) fn sent(&mut self, now: Instant, id: TxId, ledger: &mut Ledger) {
+        let queue = &mut self.queue;
+        let Some(airtime) = &mut self.airtime else {
+            return;
+        };
+        let Some(took) = airtime.ends(id, now) else {
+            return;
+        };
+        if queue.neighbours() > 1 {
+            if let Some(costs) = airtime.counts(took, &queue.costs) {
+                queue.set_costs(costs);
+            }
+        } else {
+            let rate = queue.rate_to(took.to);
+            let pace = airtime.pace.ends(now, took.busy, took.octets, rate);
+            queue.stats(ledger).measured_bit_s = pace;
         }
     }
 

@@ -40,21 +40,12 @@ fn a_far_receiver_does_not_slow_the_near_ones() {
 }
 
 #[test]
-fn gateways_find_another_way_when_a_relay_is_killed() {
-    if !can_run("lab olsr") {
+fn a_station_walks_live_as_its_file_says() {
+    if !can_run("lab cell walk") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab");
-    let told = lab(
-        folder.path(),
-        &scenarios.join("olsr.toml"),
-        &["--only", "voice,ping"],
-    );
-    told.expect_all(&[
-        "olsr-voice-loss",
-        "olsr-voice-cut",
-        "olsr-ping-loss",
-        "lab-nothing-left",
-    ]);
+    let told = lab(folder.path(), &scenarios.join("cell-walk.toml"), &[]);
+    told.expect_all(&["cell-walk-away", "cell-walk-back", "lab-nothing-left"]);
 }

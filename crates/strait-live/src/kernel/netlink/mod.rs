@@ -149,6 +149,16 @@ impl Netlink {
             .doing(|| format!("set multicast of interface `{name}`"))
     }
 
+    /// Whether what is behind the interface is there, as its driver would say.
+    ///
+    /// # Errors
+    /// The kernel's: few drivers let anybody say so, TUN among them.
+    pub fn set_carrier(&mut self, index: u32, name: &str, on: bool) -> Result<(), Error> {
+        let message = link_message(index, Some(LinkAttribute::Carrier(on.into())));
+        self.change(Message::SetLink(message), 0)
+            .doing(|| format!("set the carrier of interface `{name}`"))
+    }
+
     fn set_flag(&mut self, index: u32, flag: LinkFlags, on: bool) -> io::Result<()> {
         let mut message = link_message(index, None);
         message.header.change_mask = flag;

@@ -9,9 +9,11 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use strait_core::id::TxId;
-use strait_core::time::{Instant, nanos};
+use strait_core::time::{Duration, Instant, nanos};
 use strait_core::{NeighbourId, Neighbours};
 use strait_qos::Costs;
+
+use super::pace::Pace;
 
 /// Frames that a medium holds at most without its times being useless.
 const HELD_MAX: usize = 8;
@@ -31,6 +33,14 @@ struct Sent {
     to: NeighbourId,
     octets: u64,
     at: Instant,
+}
+
+/// For whom a frame was, its octets, and how long the medium was busy with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Took {
+    pub(super) to: NeighbourId,
+    pub(super) octets: u64,
+    pub(super) busy: Duration,
 }
 
 /// What a neighbour's frames took.
@@ -63,6 +73,8 @@ pub(super) struct Airtime {
     /// Octets of the longest frame.
     longest: u64,
     taken: Vec<Taken>,
+    /// Of the only neighbour, where there is one.
+    pub(super) pace: Pace,
 }
 
 impl Airtime {
@@ -76,21 +88,28 @@ impl Airtime {
         self.sent.push_back(Sent { id, to, octets, at });
     }
 
-    /// It is done with it. Gives new costs if they differ much from the last ones. Short frames
-    /// tell of the medium's own times, not of a rate.
-    pub(super) fn ends(&mut self, id: TxId, now: Instant, last: &Costs) -> Option<Costs> {
+    /// It is done with it.
+    pub(super) fn ends(&mut self, id: TxId, now: Instant) -> Option<Took> {
         let place = self.sent.iter().position(|sent| sent.id == id)?;
         let Sent { to, octets, at, .. } = self.sent[place];
         self.sent.drain(..=place);
         let began = at.max(self.done);
         self.done = now;
+        let busy = now.since(began);
+        Some(Took { to, octets, busy })
+    }
+
+    /// Takes note of what a frame took. Gives new costs if they differ much from the last ones.
+    /// Short frames tell of the medium's own times, not of a rate.
+    pub(super) fn counts(&mut self, took: Took, last: &Costs) -> Option<Costs> {
+        let Took { to, octets, busy } = took;
         if to.0 >= Neighbours::TOLD_MAX || 2 * octets < self.longest {
             return None;
         }
         if self.taken.len() <= to.index() {
             self.taken.resize(to.index() + 1, Taken::default());
         }
-        self.taken[to.index()].add(nanos(now.since(began)), octets);
+        self.taken[to.index()].add(nanos(busy), octets);
         let costs = self.costs();
         costs.differ(last).then_some(costs)
     }
@@ -109,8 +128,6 @@ impl Airtime {
 
 #[cfg(test)]
 mod tests {
-    use strait_core::Duration;
-
     use super::*;
 
     const FAR: NeighbourId = NeighbourId(1);
@@ -127,7 +144,8 @@ mod tests {
             let to = NeighbourId(next as u16);
             airtime.sends(TxId(number + 1), to, octets[next], now);
             now += Duration::from_micros(micros[this]);
-            if let Some(new) = airtime.ends(TxId(number), now, &costs) {
+            let took = airtime.ends(TxId(number), now).unwrap();
+            if let Some(new) = airtime.counts(took, &costs) {
                 costs = new;
             }
         }
