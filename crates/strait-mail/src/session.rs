@@ -801,6 +801,10 @@ impl Session {
     fn end_chunk(&mut self, last: bool, counts: bool) {
         self.mode = Mode::Commands;
         if !counts {
+            if last {
+                // What stands behind it is another message.
+                self.forget();
+            }
             self.reply("503 5.5.1 no recipient");
         } else if last {
             self.end_content();
