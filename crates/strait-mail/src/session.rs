@@ -801,10 +801,8 @@ impl Session {
     fn end_chunk(&mut self, last: bool, counts: bool) {
         self.mode = Mode::Commands;
         if !counts {
-            if last {
-                // What stands behind it is another message.
-                self.forget();
-            }
+            // What stands behind the last is another message.
+            self.mail.take_if(|_| last);
             self.reply("503 5.5.1 no recipient");
         } else if last {
             self.end_content();
