@@ -4,6 +4,7 @@ use strait_core::work::Login;
 use strait_mail::client::{Event as Heard, Letter};
 use strait_mail::command::DeliverBy;
 use strait_mail::message::{Message, Recipient};
+use strait_mail::pack::{self, PIECE_OCTETS_MAX};
 use strait_mail::session::{Began, Event, Rules};
 use strait_mail::{Client, Session, header};
 
@@ -11,8 +12,8 @@ const OCTETS_MAX: u64 = 2000;
 
 /// A client's octets, cut where the first octet says: all at once they say the same as piece by
 /// piece, and no message is longer than it may be. Behind TLS, what may be kept of them says the
-/// same as they do. Then the same octets as replies, by SMTP and by LMTP, as a header and as an
-/// envelope.
+/// same as they do. Then the same octets as replies, by SMTP and by LMTP, as a header, as a
+/// text that is folded and as one that was, and as an envelope.
 pub fn mail(data: &[u8]) {
     let Some((&step, octets)) = data.split_first() else {
         return;
@@ -30,6 +31,13 @@ pub fn mail(data: &[u8]) {
     let found = header::parse(octets);
     for (start, end) in &found.tunnels {
         assert!(start < end && *end as usize <= octets.len());
+    }
+    // A piece is the same text again, and what is no piece makes no more than it may.
+    let folded = pack::fold(octets);
+    assert_eq!(pack::unfold(&folded, octets.len()).as_deref(), Some(octets));
+    if let Some(text) = pack::unfold(octets, PIECE_OCTETS_MAX) {
+        assert!(text.len() <= PIECE_OCTETS_MAX);
+        assert_eq!(pack::unfold(&pack::fold(&text), text.len()), Some(text));
     }
     if let Some(message) = Message::decode(octets) {
         assert_eq!(Message::decode(&message.encode()), Some(message));
@@ -220,6 +228,14 @@ pub fn logins() -> Vec<u8> {
     b"\x09EHLO a\r\nAUTH PLAIN AGEAYg==\r\nAUTH LOGIN\r\nYQ==\r\nYg==\r\n\
       AUTH PLAIN\r\n*\r\nQUIT\r\n"
         .to_vec()
+}
+
+/// A text with lines of base64, folded.
+pub fn folded() -> Vec<u8> {
+    let line =
+        "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0NTY3\r\n";
+    let text = format!("Subject: x\r\n\r\n{}--end\r\n", line.repeat(3));
+    [vec![1], pack::fold(text.as_bytes())].concat()
 }
 
 /// An envelope as it is stored.

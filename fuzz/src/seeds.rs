@@ -44,6 +44,7 @@ pub fn of(target: &str) -> Vec<Seed> {
             ("lmtp".into(), crate::mail::lmtp_replies()),
             ("logins".into(), crate::mail::logins()),
             ("envelope".into(), crate::mail::envelope()),
+            ("folded".into(), crate::mail::folded()),
         ],
         "proxy_handshake" => numbered("request", crate::proxy::handshakes()),
         "proxy_pack" => numbered("direction", crate::proxy::packed()),

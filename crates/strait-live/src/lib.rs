@@ -15,6 +15,7 @@
 
 pub mod clock;
 pub mod error;
+pub mod fail_points;
 pub mod files;
 pub mod gateway;
 pub mod kernel;

@@ -785,6 +785,7 @@ impl Client {
         let at = self.open.iter().position(|it| it.letter.id == id)?;
         let open = self.open.remove(at)?;
         self.queue.retain(|(_, asked)| !asked.is_of(id));
+        let early = self.asked.iter().any(|it| it.is_of(id));
         // It may be begun again before these are answered.
         let asked = self.asked.iter_mut().filter(|it| it.is_of(id));
         asked.for_each(|it| {
@@ -793,7 +794,9 @@ impl Client {
                 _ => Asked::Rset,
             };
         });
-        if !open.sent {
+        // Some keep a sender whose recipients they refused, and take the next message for his.
+        let keeps = early && self.open.is_empty() && !self.offers.resume;
+        if !open.sent || keeps {
             self.ask("RSET", Asked::Rset);
         }
         Some(open)

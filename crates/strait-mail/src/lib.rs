@@ -28,5 +28,5 @@ pub use precedence::Precedence;
 pub use session::Session;
 pub use switch::{
     Bearer, HopSettings, Hours, LaneSettings, Link, ListenSettings, OF_SESSION, RouteSettings,
-    Settings, Switch, Tls, UserSettings,
+    Settings, Step, Switch, Tls, UserSettings, Yields,
 };

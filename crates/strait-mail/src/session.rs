@@ -801,6 +801,8 @@ impl Session {
     fn end_chunk(&mut self, last: bool, counts: bool) {
         self.mode = Mode::Commands;
         if !counts {
+            // What stands behind the last is another message.
+            self.mail.take_if(|_| last);
             self.reply("503 5.5.1 no recipient");
         } else if last {
             self.end_content();

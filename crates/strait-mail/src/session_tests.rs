@@ -206,6 +206,27 @@ fn chunks_may_be_given_up_between_two() {
     assert_eq!(session.poll(), None);
 }
 
+/// Sent ahead, a message whose recipients were refused ends with its last chunk.
+#[test]
+fn a_message_without_recipients_ends_with_its_last_chunk() {
+    let mut session = begun();
+    let message = |from: &str, to: &str| {
+        format!("MAIL FROM:<{from}>\r\nRCPT TO:<{to}>\r\nBDAT 2 LAST\r\n\r\n")
+    };
+    let both = message("a@b", "c@d.example") + &message("e@b", "c@example.net");
+    let replies = say(&mut session, &both);
+    let first = ["250 2.1.0", "550 5.7.1", "503 5.5.1"];
+    assert_eq!(
+        codes(&replies),
+        [&first[..], &["250 2.1.0", "250 2.1.5"]].concat()
+    );
+    let begin = core::iter::from_fn(|| session.poll()).find_map(|it| match it {
+        Event::Begin(mail, to) => Some((mail.sender, to.len())),
+        _ => None,
+    });
+    assert_eq!(begin, Some(("e@b".into(), 1)));
+}
+
 #[test]
 fn lines_that_end_otherwise_are_told_at_the_end() {
     for (text, right) in [

@@ -18,5 +18,6 @@ mod proxy;
 pub mod route;
 
 pub use config::{InvalidConfig, NodeConfig};
-pub use gateway::{Gateway, GatewayFactory, Policies};
+pub use gateway::{Gateway, GatewayFactory, MAIL, Policies};
 pub use route::{Hop, Prefix, Routes};
+pub use strait_mail::Step as MailStep;

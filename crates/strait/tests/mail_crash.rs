@@ -4,6 +4,8 @@
 
 #[path = "mail_crash/load.rs"]
 mod load;
+#[path = "mail_crash/points.rs"]
+mod points;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,21 +65,30 @@ fn start(namespace: &Namespace, folder: &Path) -> Running {
 
 fn start_by(namespace: &Namespace, file: &Path) -> Running {
     let mut command = within(namespace, STRAIT);
-    command.arg("run").arg(file).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    command.arg("run").arg(file);
+    let (running, up) = started(command);
+    if let Err(said) = up {
+        panic!("the switch doesn't come up: {said:#?}");
+    }
+    running
+}
+
+/// What such a command starts, when it is up, or else what it said before it ended.
+fn started(mut command: Command) -> (Running, Result<(), Vec<String>>) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let running = Running(child);
     let mut said = Vec::new();
-    while !said
-        .last()
-        .is_some_and(|line: &String| line.contains(": up"))
-    {
-        let line = lines.next().and_then(Result::ok);
-        said.push(line.unwrap_or_else(|| panic!("the switch doesn't come up: {said:#?}")));
+    loop {
+        match lines.next().and_then(Result::ok) {
+            Some(line) if line.contains(": up") => break,
+            Some(line) => said.push(line),
+            None => return (running, Err(said)),
+        }
     }
     // What it says later needs a reader.
     thread::spawn(move || lines.for_each(drop));
-    running
+    (running, Ok(()))
 }
 
 /// Brings messages until the switch is gone; the numbers of those that it answered for.
@@ -134,15 +145,18 @@ fn delivered(folder: &Path) -> (BTreeSet<u64>, usize) {
     (texts.iter().filter_map(number).collect(), texts.len())
 }
 
-/// The numbers in the queue, of those for the other side and of those for the mailbox.
-fn queued(folder: &Path) -> (BTreeSet<u64>, usize) {
+/// The messages in the queue of the switch with this socket.
+fn queue(socket: &Path) -> Vec<serde_json::Value> {
     let mut command = Command::new(STRAIT);
-    command
-        .args(["mail", "queue", "--json"])
-        .arg(folder.join("a.sock"));
+    command.args(["mail", "queue", "--json"]).arg(socket);
     let output = command.output().unwrap();
     let queue: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = queue["messages"].as_array().unwrap();
+    queue["messages"].as_array().unwrap().clone()
+}
+
+/// The numbers in the queue, of those for the other side and of those for the mailbox.
+fn queued(folder: &Path) -> (BTreeSet<u64>, usize) {
+    let rows = queue(&folder.join("a.sock"));
     let number = |row: &serde_json::Value| {
         let to = row["recipients"].as_str()?;
         to.strip_prefix('n')?
@@ -155,10 +169,17 @@ fn queued(folder: &Path) -> (BTreeSet<u64>, usize) {
     (far, near)
 }
 
+fn can_run() -> bool {
+    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !root {
+        eprintln!("mail_crash: skipped, this needs root");
+    }
+    root
+}
+
 #[test]
 fn what_was_answered_for_survives_kills_at_any_instant() {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        eprintln!("mail_crash: skipped, this needs root");
+    if !can_run() {
         return;
     }
     let kills = std::env::var("STRAIT_MAIL_KILLS").ok();
@@ -267,8 +288,7 @@ send(once, "ops@c.example")
 /// Mail programs log in behind TLS, and a route with TLS leads to a switch with the right name.
 #[test]
 fn mail_programs_log_in_and_routes_have_tls() {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        eprintln!("mail_crash: skipped, this needs root");
+    if !can_run() {
         return;
     }
     let namespace = Namespace::create("mailtls").unwrap();
@@ -348,12 +368,8 @@ fn fingerprint(file: &str) -> String {
 
 /// What the next hop of the message to this address said last.
 fn said_of(folder: &Path, to: &str) -> Option<String> {
-    let mut command = Command::new(STRAIT);
-    command.args(["mail", "queue", "--json"]);
-    let output = command.arg(folder.join("a.sock")).output().unwrap();
-    let queue: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut rows = queue["messages"].as_array().unwrap().iter();
-    let row = rows.find(|row| row["recipients"] == to)?;
+    let rows = queue(&folder.join("a.sock"));
+    let row = rows.iter().find(|row| row["recipients"] == to)?;
     row["said"].as_str().map(String::from)
 }
 
@@ -361,8 +377,7 @@ fn said_of(folder: &Path, to: &str) -> Option<String> {
 /// in that. To another, and with a wrong password, nothing goes.
 #[test]
 fn a_switch_logs_in_to_one_with_a_certificate_that_it_knows() {
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        eprintln!("mail_crash: skipped, this needs root");
+    if !can_run() {
         return;
     }
     let namespace = Namespace::create("maillogin").unwrap();

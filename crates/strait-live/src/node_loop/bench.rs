@@ -18,6 +18,7 @@ use strait_status::JournalStatus;
 
 use super::service::PortStatus;
 use super::taps::Taps;
+use crate::fail_points;
 use crate::files::storage::Storage;
 use crate::kernel::led_routes::{Interfaces, LedRoutes};
 use crate::ports::{Found, PortIo, Sent};
@@ -144,7 +145,9 @@ impl Media for Bench {
                         | StreamOp::StartTls { .. }
                         | StreamOp::Send(_)
                 );
+                let sends = fail_points::sends(&op);
                 let refused = self.sockets.operate(now, id, op).err();
+                fail_points::pass_told(id, sends);
                 if let Some(number) = refused.filter(|_| answers) {
                     self.reply(Reply::Reset(id, number));
                 }

@@ -28,6 +28,7 @@ use self::service::{Rates, Service, Timers, View};
 use self::taps::Taps;
 use crate::clock::Clock;
 use crate::error::{Doing, Error};
+use crate::fail_points;
 use crate::files::storage::Storage;
 use crate::kernel::led_routes::LedRoutes;
 use crate::kernel::schedule;
@@ -436,6 +437,7 @@ impl<N: Node + ?Sized> Runner<N> {
     }
 
     fn give(&mut self, now: Instant, input: Input<'_>) {
+        fail_points::pass_said(&input);
         if let Some(recorder) = &mut self.bench.recorder {
             let mut room = Vec::new();
             recorder.input(now, &self.node.conceal(input.clone(), &mut room));

@@ -8,6 +8,8 @@ use std::path::Path;
 
 use strait_core::work::WorkError;
 
+use crate::fail_points::{FailPoint, pass};
+
 /// Puts a message into a Maildir.
 pub(super) fn deliver(folder: &str, name: &str, octets: &[u8]) -> Result<Vec<u8>, WorkError> {
     match write(Path::new(folder), name, octets) {
@@ -37,8 +39,12 @@ fn write(folder: &Path, name: &str, octets: &[u8]) -> io::Result<()> {
     let mut file = options.open(&path)?;
     file.write_all(octets)?;
     file.sync_all()?;
+    pass(FailPoint::FileWritten);
     fs::rename(&path, new.join(name))?;
-    File::open(&new)?.sync_all()
+    pass(FailPoint::FileMoved);
+    File::open(&new)?.sync_all()?;
+    pass(FailPoint::FileStable);
+    Ok(())
 }
 
 fn is_read(cur: &Path, name: &str) -> io::Result<bool> {

@@ -18,7 +18,7 @@ use super::line::{Line, OF_SESSION};
 use super::outcomes::{never, outcome, said};
 use super::queue::{Outcome, Queue, Way, text_key};
 use super::sending::{Packer, Reading, Sending, whole_lines};
-use super::{Bearer, Link};
+use super::{Bearer, Link, Yields};
 use crate::client::{Client, Event, Letter};
 use crate::message::Recipient;
 use crate::pack::{self, PIECE_OCTETS_MAX};
@@ -486,18 +486,24 @@ impl Lanes {
             let ids = self.of_hop(hop);
             for precedence in Precedence::ALL.into_iter().rev() {
                 let (mut works, mut opens) = (false, false);
+                let yields = queue.settings.lanes[precedence.index()].yields;
+                let aborts = higher && yields == Yields::Abort;
+                let rests = higher && yields >= Yields::Pause;
                 for id in ids.iter().copied().filter(|it| it.1 == precedence) {
+                    if aborts && self.has_more(id) {
+                        self.part(now, id, "a higher one has its line", queue, asks);
+                    }
                     if !higher {
                         self.give_up_silent(now, id, link, queue, asks);
                     }
-                    if !opening {
+                    if !opening && !aborts {
                         self.connect(now, id, link, queue, asks);
                     }
-                    if !higher {
+                    if !higher || yields == Yields::Never {
                         self.begin(now, id, queue, asks);
                     }
-                    self.go_on(id, link, higher, queue, asks);
-                    if !higher {
+                    self.go_on(id, link, rests, queue, asks);
+                    if !rests {
                         self.drain(id, asks);
                     }
                     let has_work = self.has_work(now, id, queue);
@@ -558,6 +564,17 @@ impl Lanes {
             None if id.2 > 0 => false,
             None => lane.failures > 0 || queue.first(Way::Hop(id.0), id.1).is_some(),
         }
+    }
+
+    /// Whether there is more of a message than what a lane's connection was given.
+    fn has_more(&self, id: LaneId) -> bool {
+        let line = self.lanes.get(&id).and_then(|it| it.line.as_ref());
+        line.is_some_and(|it| it.ready && it.client.outgoing() > 0) || self.sends(id)
+    }
+
+    fn sends(&self, id: LaneId) -> bool {
+        let line = self.lanes.get(&id).and_then(|it| it.line.as_ref());
+        line.is_some_and(|it| it.sending.is_some())
     }
 
     fn is_ready(&self, id: LaneId) -> bool {
@@ -813,13 +830,9 @@ impl Lanes {
         let mut higher = lanes.filter(|(id, _)| id.1 > own);
         let line = self.lanes.get(&(hop, own, 0));
         let line = line.and_then(|it| it.line.as_ref());
-        let sends = |lane: &Lane| {
-            let line = lane.line.as_ref();
-            line.is_some_and(|it| it.sending.is_some())
-        };
         if self.link(hop).is_none() {
             MailState::LinkDown
-        } else if higher.any(|(_, it)| sends(it)) {
+        } else if higher.any(|(id, _)| self.sends(*id)) {
             MailState::Behind
         } else if !queue.is_whole() || line.is_none_or(|it| !it.ready) {
             MailState::Unconnected

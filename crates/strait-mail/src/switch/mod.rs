@@ -12,12 +12,14 @@ mod outcomes;
 mod queue;
 mod repeats;
 mod sending;
+mod steps;
 mod view;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
+use serde::{Deserialize, Serialize};
 use strait_core::mail::{MailOrder, MailView};
 use strait_core::node::{Owner, Side, StreamEvent, WallTime};
 use strait_core::prefix::Prefix;
@@ -31,6 +33,7 @@ use self::lanes::Lanes;
 pub use self::line::OF_SESSION;
 use self::mailboxes::Mailboxes;
 use self::queue::Queue;
+pub use self::steps::Step;
 use self::view::View;
 use crate::precedence::Precedence;
 
@@ -155,6 +158,23 @@ pub struct LaneSettings {
     pub octets_max: u64,
     /// When its messages go.
     pub hours: Option<Hours>,
+    /// How they give way to higher ones.
+    pub yields: Yields,
+}
+
+/// How messages of a precedence give way to higher ones for the same next hop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Yields {
+    /// They go beside these.
+    Never,
+    /// None begins; one that has begun goes on.
+    Between,
+    /// One that has begun rests, too.
+    #[default]
+    Pause,
+    /// Its connection is given up, with what a kernel has of it, and it goes on by another one.
+    Abort,
 }
 
 /// Some of each day, in seconds of it (UTC); over midnight if it ends before it begins.

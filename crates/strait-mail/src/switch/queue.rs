@@ -30,8 +30,8 @@ const ENVELOPE_OCTETS_MAX: u64 = 256 * 1024;
 /// our own disk's trouble, whatever the message.
 const MAILBOX_RETRIES: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 /// What storage has of a message.
-const ENVELOPES: &[u8] = b"mail/envelope/";
-const TEXTS: &[u8] = b"mail/text/";
+pub(super) const ENVELOPES: &[u8] = b"mail/envelope/";
+pub(super) const TEXTS: &[u8] = b"mail/text/";
 const MINIMIZE: &[u8] = b"mail/minimize/";
 
 /// A way for messages.

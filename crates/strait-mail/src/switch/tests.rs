@@ -20,8 +20,11 @@ mod lmtp;
 mod orders;
 mod packed;
 mod server;
+mod strict;
 
+use self::packed::done;
 use self::server::SERVER;
+use self::strict::Line;
 
 const OWNER: Owner = Owner(1);
 const LINK: Link = Link {
@@ -41,6 +44,7 @@ fn lanes() -> [LaneSettings; 6] {
         alarm: (at > 3).then_some(Duration::from_secs(300)),
         octets_max: if at > 3 { 200_000 } else { 1_000_000 },
         hours: None,
+        yields: Yields::Pause,
     })
 }
 
@@ -135,28 +139,6 @@ impl Site {
     }
 }
 
-/// Work, done as a driver does it; a user is who says what is kept of its password.
-fn done(work: &Work) -> Result<Vec<u8>, WorkError> {
-    let done = match work {
-        Work::Compress { octets, behind } => zstd::bulk::Compressor::with_dictionary(3, behind)
-            .and_then(|mut it| it.compress(octets)),
-        Work::Decompress {
-            octets,
-            octets_max,
-            behind,
-        } => zstd::bulk::Decompressor::with_dictionary(behind)
-            .and_then(|mut it| it.decompress(octets, *octets_max as usize)),
-        Work::Credential { name, file } => return Ok(format!("{name}@{file}").into_bytes()),
-        Work::LogIn { said, users, .. } => {
-            let last = said.last().cloned().unwrap_or_default().0;
-            let at = users.iter().position(|(_, kept)| kept.as_bytes() == last);
-            return Ok(at.map_or(Login::Wrong, Login::Is).encode());
-        }
-        _ => return Err(WorkError::Broken),
-    };
-    done.map_err(|_| WorkError::Broken)
-}
-
 struct World {
     now: Instant,
     sites: Vec<Site>,
@@ -183,6 +165,8 @@ struct World {
     forgets: Option<&'static str>,
     /// What was packed is something else when it is unpacked.
     spoils: bool,
+    /// A slow line between the sites, in the direction of site 1.
+    line: Option<Line>,
     /// Octets that crossed, by the lane's port, in order.
     crossed: Vec<(u16, usize)>,
     ports: BTreeMap<(usize, u64), u16>,
@@ -219,6 +203,7 @@ impl World {
             left: usize::MAX,
             deaf: false,
             spoils: false,
+            line: None,
             keeps: false,
             forgets: None,
             deafens: None,
@@ -409,6 +394,12 @@ impl World {
         let crosses = self.up && heard && !self.mute.contains(&at);
         match op {
             StreamOp::Send(_) if self.keeps => {}
+            StreamOp::Send(octets) if at == 0 && from.0 == Side::Node && self.line.is_some() => {
+                let port = self.ports[&(at, from.1)];
+                let line = self.line.as_mut();
+                line.into_iter()
+                    .for_each(|it| it.take(from.1, port, &octets));
+            }
             StreamOp::Send(octets) if self.swallows((at, from), (other, side, n), &octets) => {
                 let writable = StreamEvent::Writable(octets.len() as u32);
                 self.hear(at, from.0, from.1, writable);
@@ -433,6 +424,10 @@ impl World {
             }
             StreamOp::Fin => self.hear(other, side, n, StreamEvent::Fin),
             StreamOp::Reset(_) => {
+                self.line
+                    .as_mut()
+                    .into_iter()
+                    .for_each(|it| it.forget(from.1));
                 self.sites[at].ends.remove(&from);
                 self.sites[other].ends.remove(&(side, n));
                 if !self.deaf && self.is_heard(other) {
@@ -490,7 +485,8 @@ impl World {
             dscp: 0,
         };
         self.hear(at, side, n, opened);
-        self.hear(at, side, n, StreamEvent::Writable(4096));
+        let room = if self.line.is_some() { 8192 } else { 4096 };
+        self.hear(at, side, n, StreamEvent::Writable(room));
     }
 
     /// A client says all of this at once, and has heard that by now.

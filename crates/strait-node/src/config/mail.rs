@@ -13,7 +13,7 @@ use strait_link::payload::Dictionary;
 use strait_mail::command::{domain_of, is_address, is_domain};
 use strait_mail::{
     HopSettings, Hours, LaneSettings, ListenSettings, Precedence, RouteSettings, Settings, Tls,
-    UserSettings,
+    UserSettings, Yields,
 };
 use strait_qos::Dscp;
 
@@ -168,6 +168,9 @@ pub struct MailLaneConfig {
     /// When its messages go to other switches (UTC), such as `"22:00-04:30"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hours: Option<MailHours>,
+    /// How its messages give way to higher ones: `"pause"` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yields: Option<Yields>,
 }
 
 /// Some of each day, as it is written.
@@ -251,6 +254,7 @@ impl MailConfig {
                 alarm: alarms[at],
                 octets_max: u64::MAX,
                 hours: None,
+                yields: Yields::Pause,
             }
         });
         for lane in &self.lanes {
@@ -262,6 +266,7 @@ impl MailConfig {
             own.alarm = lane.alarm.map_or(own.alarm, |it| Some(it.0));
             own.octets_max = lane.octets_max.map_or(own.octets_max, |it| it.0);
             own.hours = lane.hours.map(|it| it.0);
+            own.yields = lane.yields.unwrap_or_default();
         }
         lanes
     }

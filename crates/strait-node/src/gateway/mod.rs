@@ -55,6 +55,7 @@ use self::lan::Lan;
 use self::leads::Leads;
 use self::port::{Frame, Onward, Port, Told};
 use self::port_set::PortSet;
+pub use self::services::MAIL;
 use self::services::{Around, Services};
 use self::settling::Settling;
 use crate::answers::Answers;

@@ -29,7 +29,8 @@ use crate::route::{Hop, Prefix, Routes};
 pub(super) const ECHO: Owner = Owner(256);
 pub(super) const PROXY: Owner = Owner(257);
 pub(super) const DNS: Owner = Owner(258);
-pub(super) const MAIL: Owner = Owner(259);
+/// The message switch.
+pub const MAIL: Owner = Owner(259);
 
 /// The services of a gateway.
 #[derive(Debug)]

@@ -51,9 +51,9 @@ const DATAGRAM_OCTETS_MIN: u64 = 256;
 /// The same on slow lines, of a stream that is alone: nobody waits yet, and headers of shorter ones
 /// would make it slower than TCP's own segments are.
 const DATAGRAM_OCTETS_ALONE: usize = 768;
-/// Octets of a packet of the message switch's where turns are planned: one D_PDU's. A more urgent
-/// message waits for the rest of it.
-const LANE_OCTETS: usize = 1020;
+/// Octets of a packet of the message switch's where turns are planned: one D_PDU's, with what a
+/// station puts around it. A more urgent message waits for the rest of it.
+const LANE_OCTETS: usize = 1019;
 /// Line time that may come of a stream before any of it is taken: round trips of a far satellite.
 const WINDOW: Duration = Duration::from_secs(4);
 /// The same where the link repeats by itself: others come on while one is repeated for long.
@@ -497,22 +497,25 @@ impl Partner {
             return None;
         }
         let headers = if self.address.is_ipv4() { 28 } else { 48 };
-        let longest = match self.session.is_alone(dscp) {
-            true => link.datagram_alone(),
-            false => link.datagram(),
-        };
-        let lane = link.plans && self.lanes.contains_key(&dscp);
-        let longest = if lane {
-            longest.min(LANE_OCTETS)
-        } else {
-            longest
-        };
+        let longest = self.longest(&link, dscp);
         let datagram = self
             .session
             .poll(now, dscp, longest.saturating_sub(headers))?;
         let octets = (datagram.len() + headers) as u64;
         self.next.insert(dscp, now + link.pause(octets));
         Some(datagram)
+    }
+
+    /// The longest packet of a code point.
+    fn longest(&self, link: &LinkView, dscp: u8) -> usize {
+        let longest = match self.session.is_alone(dscp) {
+            true => link.datagram_alone(),
+            false => link.datagram(),
+        };
+        match link.plans && self.lanes.contains_key(&dscp) {
+            true => longest.min(LANE_OCTETS),
+            false => longest,
+        }
     }
 
     /// A client has its answer after so long.
@@ -533,12 +536,12 @@ impl Partner {
             return Promise::default();
         };
         let ready = self.session.ready();
-        let mut wanting = self.session.wants(now).into_iter();
-        let datagram = match wanting.all(|dscp| self.session.is_alone(dscp)) {
-            true => link.datagram_alone(),
-            false => link.datagram(),
-        };
-        let framed = |octets: u64| octets + HEADERS_OCTETS * octets.div_ceil(datagram as u64);
+        let wanting = self.session.wants(now).into_iter();
+        let datagram = wanting.map(|dscp| self.longest(&link, dscp)).min();
+        let datagram = datagram.unwrap_or_else(|| link.datagram_alone()) as u64;
+        // What a turn has too little room for costs another one.
+        let text = datagram.saturating_sub(HEADERS_OCTETS).max(1);
+        let framed = |octets: u64| octets + HEADERS_OCTETS * octets.div_ceil(text);
         // Who has just asked asks again when he has the answer, which isn't before the turn ends.
         let asked = self.session.is_asked(now, ASKED);
         let short = link
@@ -546,7 +549,7 @@ impl Partner {
             .max(framed(self.session.answers(now, ASKED_JUST_NOW)));
         let turn = match (self.session.is_in_doubt(), asked) {
             // The answer to one tells what needn't go again.
-            (true, _) => datagram as u64,
+            (true, _) => datagram,
             (false, true) => short,
             (false, false) => u64::MAX,
         };
@@ -555,7 +558,7 @@ impl Partner {
         let octets = framed(ready).min(room);
         Promise {
             octets,
-            packets: octets.div_ceil(link.mtu as u64),
+            packets: octets.div_ceil(datagram.min(link.mtu as u64)),
             settles: self.session.settles(),
         }
     }

@@ -126,3 +126,25 @@ fn mail_by_a_session_comes_once_whatever_fails() {
         );
     }
 }
+
+/// A turn over HF has room for all that a lane has ready, whatever the last block would be short
+/// of: with a Flash between that nobody had counted, the message takes two turns and no third.
+#[test]
+fn a_lane_over_hf_needs_no_turn_for_a_few_octets() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let file = folder.join("mail/proxied-hf.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let at = text.rfind("octets = \"1 kB\"").unwrap();
+    for octets in [1000, 1005, 1010, 1020, 1040] {
+        let flash = text[at..].replacen("\"1 kB\"", &octets.to_string(), 1);
+        let text = format!("{}{flash}", &text[..at]);
+        let loaded = Scenario::load_text(&DiskFiles, &file, &text).unwrap();
+        let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+        let routine = run.flows.iter().find(|it| it.name == "routine").unwrap();
+        let time_s = routine.metrics["time_s"];
+        assert!(
+            time_s < 31.0,
+            "{time_s} s beside a Flash of {octets} octets"
+        );
+    }
+}

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use strait_live::Clock;
 use strait_live::gateway::{LiveGateway, RunOptions, StartError};
+use strait_live::{Clock, fail_points};
 use strait_node::NodeConfig;
 use strait_node::config::{JournalConfig, PortAddress, PortKind};
 use strait_scenario::{DiskFiles, load_node};
@@ -63,6 +63,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // The node's time begins with the process.
     let clock = Clock::start();
+    fail_points::arm()?;
     let mut config = load_node(&DiskFiles, &args.node)?;
     override_keys(&mut config, args)?;
     let options = RunOptions {

@@ -4,14 +4,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use strait_live::kernel::namespace::Namespace;
 
-use super::{Running, node_file, queued, start};
+use super::{Running, can_run, node_file, queued, start};
 
 /// Octets of an ordinary message's text.
 const ORDINARY: usize = 2000;
@@ -88,14 +87,6 @@ fn loaded(messages: usize, octets: usize) -> [u64; 2] {
 
 fn waiting(folder: &Path) -> usize {
     queued(folder).0.len()
-}
-
-fn can_run() -> bool {
-    let root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !root {
-        eprintln!("mail_crash: skipped, this needs root");
-    }
-    root
 }
 
 /// What a switch has without any message, and for each; in kB. `docs/book/mail.md` says the same.

@@ -12,6 +12,7 @@ use strait_core::node::{StoreError, StoreOp};
 use strait_core::storage::{Answer, Asked, Job, chunk_octets};
 
 use super::older;
+use crate::fail_points::{Stage, pass_store};
 use crate::files::own_file;
 
 /// How every database of this kind begins.
@@ -156,8 +157,12 @@ impl Database {
         let answers = group.iter().map(|job| match &job.asked {
             Err(answer) => Ok(answer.clone()),
             Ok(Asked::Store(batch)) => {
-                for op in batch {
+                pass_store(batch, Stage::Asked);
+                for (op, more) in batch.iter().zip((0..batch.len()).rev()) {
                     apply(&transaction, op)?;
+                    if more > 0 {
+                        pass_store(batch, Stage::Half);
+                    }
                 }
                 Ok(Answer::Stored(Ok(())))
             }
@@ -174,7 +179,19 @@ impl Database {
         });
         let answers = answers.collect::<rusqlite::Result<_>>()?;
         transaction.commit()?;
+        for job in group {
+            if let Ok(Asked::Store(batch)) = &job.asked {
+                pass_store(batch, Stage::Stable);
+            }
+        }
         Ok(answers)
+    }
+
+    /// When the device has what was written: 2 is with each commit.
+    #[cfg(test)]
+    pub(super) fn synchronous(&self) -> rusqlite::Result<i64> {
+        let connection = &self.connection;
+        connection.pragma_query_value(None, "synchronous", |row| row.get(0))
     }
 
     /// Moves all into the one file, and leaves it.

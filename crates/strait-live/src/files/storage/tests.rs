@@ -18,6 +18,7 @@ use super::database::beside;
 use super::*;
 use suite::{done, load, numbered, only_the_last_are_lost, put, ticket};
 
+mod power;
 #[path = "../../../../strait-core/tests/suite/storage.rs"]
 mod suite;
 

@@ -140,6 +140,24 @@ fn came_once(world: &mut World, what: &str) {
     assert!(world.is_empty(), "{what}: something is stored yet");
 }
 
+/// Messages that go one behind the other, of which the first is refused: the next is no part of it.
+#[test]
+fn a_message_behind_a_refused_one_is_a_message_of_its_own() {
+    let mut world = World::new();
+    world.up = false;
+    for (n, to) in [(0, "nobody"), (1, "ops"), (2, "nobody"), (3, "ops")] {
+        let text = format!("Subject: {n}\r\n\r\nx");
+        world.submit(n, "", &format!("{to}@b.example"), &text);
+    }
+    world.up = true;
+    world.pass(Duration::from_secs(60));
+    assert_eq!((world.files(0), world.files(1)), (2, 2));
+    let reports = world.sites[0].delivered.iter();
+    let refused = reports.filter(|it| it.2.contains("550 5.1.1 no such mailbox"));
+    assert_eq!(refused.count(), 2);
+    assert!(world.is_empty());
+}
+
 /// The link is gone behind each octet of a dialogue: within each command, and each reply.
 #[test]
 fn a_cut_behind_any_octet_loses_and_repeats_nothing() {

@@ -2,6 +2,28 @@
 
 use super::*;
 
+/// Work, done as a driver does it; a user is who says what is kept of its password.
+pub(super) fn done(work: &Work) -> Result<Vec<u8>, WorkError> {
+    let done = match work {
+        Work::Compress { octets, behind } => zstd::bulk::Compressor::with_dictionary(3, behind)
+            .and_then(|mut it| it.compress(octets)),
+        Work::Decompress {
+            octets,
+            octets_max,
+            behind,
+        } => zstd::bulk::Decompressor::with_dictionary(behind)
+            .and_then(|mut it| it.decompress(octets, *octets_max as usize)),
+        Work::Credential { name, file } => return Ok(format!("{name}@{file}").into_bytes()),
+        Work::LogIn { said, users, .. } => {
+            let last = said.last().cloned().unwrap_or_default().0;
+            let at = users.iter().position(|(_, kept)| kept.as_bytes() == last);
+            return Ok(at.map_or(Login::Wrong, Login::Is).encode());
+        }
+        _ => return Err(WorkError::Broken),
+    };
+    done.map_err(|_| WorkError::Broken)
+}
+
 /// Attachments and text cross in fewer octets, noise in no more, and all of it as it was.
 #[test]
 fn texts_are_packed_between_our_ends() {
