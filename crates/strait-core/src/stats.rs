@@ -338,9 +338,6 @@ pub struct PortStats {
     pub name: String,
     /// Rate towards the neighbour; of several with different ones, towards the first.
     pub tx_rate: Option<LineRate>,
-    /// How fast frames went of late, in bit/s, where there is one neighbour and the medium tells
-    /// when it is done with a frame.
-    pub measured_bit_s: Option<u64>,
     /// Of these frames, the urgent ones.
     pub urgent: UrgentStats,
     /// What of its octet stream is sent again, where that is agreed.
@@ -370,6 +367,9 @@ pub struct Presence {
     pub chunks_in: u64,
     /// When anything came last.
     pub heard: Option<Instant>,
+    /// How fast frames went of late, in bit/s, where there is one neighbour and the medium tells
+    /// when it is done with a frame.
+    pub measured_bit_s: Option<u64>,
     /// Times the port went down.
     pub downs: u64,
     /// Whether it is a host side.

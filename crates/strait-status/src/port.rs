@@ -58,7 +58,7 @@ described! {
         /// Rate towards the neighbour, of several the first; null where no line sets one
         rate_bit_s: Option<u64> = port.rate_bit_s() => gauge("port_bit_rate");
         /// Rate at which frames went to the only neighbour of late; null where no medium tells
-        measured_bit_s: Option<u64> = port.stats.measured_bit_s => gauge("port_measured_bit_rate");
+        measured_bit_s: Option<u64> = port.stats.presence.measured_bit_s => gauge("port_measured_bit_rate");
         /// Share of the time since the start in which it sent
         #[serde(rename = "use")]
         busy_share: f64 = port.busy_share();

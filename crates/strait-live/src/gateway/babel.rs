@@ -1,9 +1,9 @@
 //! Tells a `babeld` on the same host what the gateway's link costs, by its local socket.
 //!
-//! babeld 1.12 takes the cost of an interface when that comes up, of those that it was given at run
-//! time. Where it is told to flush one, it keeps its neighbours, and what they point to is another's
-//! memory. So it is given the cost, and then the interface loses its carrier until babeld says that
-//! it has seen that: some milliseconds, mostly, in which no neighbour is lost.
+//! babeld 1.12 takes the cost of an interface when that comes up, of those that it was given at
+//! run time. Where it is told to flush one, it keeps its neighbours, and what they point to is
+//! another's memory. So it is given the cost, and then the interface loses its carrier until
+//! babeld says that it has seen that: some milliseconds, mostly, in which no neighbour is lost.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -215,7 +215,7 @@ impl BabelCosts {
             Phase::Idle => {}
         }
         let rate = port.tx_rate.map(|rate| rate.bit_s());
-        let measured = port.measured_bit_s.filter(|_| self.config.measure);
+        let measured = port.presence.measured_bit_s.filter(|_| self.config.measure);
         let Some(bit_s) = measured.or(rate) else {
             return;
         };
@@ -270,6 +270,8 @@ mod tests {
     use std::cell::RefCell;
     use std::os::unix::net::UnixListener;
     use std::rc::Rc;
+
+    use strait_core::stats::Presence;
 
     use super::*;
 
@@ -338,7 +340,10 @@ mod tests {
             self.now += LOOK;
             let port = PortStats {
                 up: bit_s.is_some(),
-                measured_bit_s: Some(bit_s.unwrap_or(1)),
+                presence: Presence {
+                    measured_bit_s: Some(bit_s.unwrap_or(1)),
+                    ..Presence::default()
+                },
                 ..PortStats::default()
             };
             self.costs.hear(self.now);

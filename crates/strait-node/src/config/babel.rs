@@ -24,8 +24,8 @@ pub struct BabelConfig {
     /// Whether the link costs by its measured rate, or by that of its port in this file.
     #[serde(default = "super::yes")]
     pub measure: bool,
-    /// The rate of a link that costs as much as a wired one of babeld's, which is 96. A link of half
-    /// the rate costs twice as much.
+    /// The rate of a link that costs as much as a wired one of babeld's, which is 96. A link of
+    /// half the rate costs twice as much.
     #[serde(default = "BabelConfig::default_rate")]
     pub rate: BitRate,
     /// How dear the link is to the operator: it costs as one that is so many times as fast.

@@ -294,7 +294,7 @@ impl Port {
         } else {
             let rate = queue.rate_to(took.to);
             let pace = airtime.pace.ends(now, took.busy, took.octets, rate);
-            queue.stats(ledger).measured_bit_s = pace;
+            queue.stats(ledger).presence.measured_bit_s = pace;
         }
     }
 

@@ -94,7 +94,7 @@ fn play(seed: u64, yields: Yields) -> (usize, usize) {
     let (mut wrong, mut ahead) = (0, 0);
     for n in 0..60 {
         let before = world.line().order.len();
-        world.now = world.now + Duration::from_millis(1 + chance.below(4000));
+        world.now += Duration::from_millis(1 + chance.below(4000));
         if chance.happens(0.4) {
             let at = chance.below(6) as usize;
             let priority = Precedence::ALL[at].wire();
