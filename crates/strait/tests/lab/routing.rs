@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use strait_live::files::packets;
 
-use super::{can_run, has, lab, shortened};
+use super::{can_run, has, lab};
 
 fn scenario(name: &str) -> PathBuf {
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab");
@@ -119,19 +119,4 @@ fn gateways_find_another_way_when_a_relay_is_killed() {
         "olsr-ping-loss",
         "lab-nothing-left",
     ]);
-}
-
-#[test]
-fn routes_by_transmissions_keep_off_a_link_that_loses_much() {
-    if !can_run("lab etx") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let changes = [
-        ("duration = \"75 s\"", "duration = \"55 s\""),
-        ("stop = \"70 s\"", "stop = \"50 s\""),
-    ];
-    let path = shortened(folder.path(), "etx.toml", &changes);
-    let told = lab(folder.path(), &path, &[]);
-    told.expect_all(&["etx-voice-loss", "lab-nothing-left"]);
 }
