@@ -120,7 +120,7 @@ mod tests {
         };
         let (near, far) = (1500, 41_400);
         let mut frames = [far; 16];
-        frames[3] = near;
+        frames[0] = near;
         frames[11] = near;
         assert!(rates(frames) < 21_000);
         frames[7] = near;
