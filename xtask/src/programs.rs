@@ -157,7 +157,8 @@ impl Tests {
         std::thread::scope(|scope| -> Result<()> {
             let go_through = &go_through;
             // Browsers of the one would keep radio cells of the other waiting.
-            let live = scope.spawn(move || go_through(Lane::Live).and(go_through(Lane::Lab)));
+            let live =
+                scope.spawn(move || go_through(Lane::Live).and_then(|()| go_through(Lane::Lab)));
             let beside = beside();
             let mut examples = niced(root, &cargo_command(root));
             examples.args(["test", "--workspace", "--doc", "--quiet"]);
