@@ -202,10 +202,10 @@ impl fmt::Display for Tests {
     }
 }
 
-/// Builds all test programs.
+/// Builds all test programs. Cargo tells on standard error how far it is.
 fn programs(root: &Path) -> Result<Vec<Program>> {
     let output = cargo_command(root)
-        .args(["test", "--workspace", "--no-run", "--quiet"])
+        .args(["test", "--workspace", "--no-run"])
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())
         .output()
