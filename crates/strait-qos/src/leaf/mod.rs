@@ -15,6 +15,7 @@ use strait_core::chance::Stream;
 use strait_core::fate::Origin;
 use strait_core::rate::LineRate;
 use strait_core::{ClassId, DropCause, Duration, Fate, Instant, NeighbourId, Packet, PortId};
+use strait_wire::ip::TcpFlags;
 
 pub use self::config::QueueConfig;
 use self::config::{FqCodelConfig, SfqConfig};
@@ -40,6 +41,10 @@ pub(crate) const FAIR_SMALL_OCTETS: u32 = 300;
 pub(crate) const FAIR_WAIT: Duration = Duration::from_secs(30);
 const FAIR_PACKETS_LEAST: u64 = 8;
 
+/// A class with an age below this is for packets in real time, of no use after the other side's
+/// turn. Requests (for an echo, a name, a connection) have longer ages, and wait for its end.
+const REAL_TIME: Duration = Duration::from_secs(5);
+
 /// How many times its class's age a packet may wait in a `fair` queue: as many times as what the
 /// queue holds at least takes [`FAIR_WAIT`] on the line, else the queue of a very slow line would
 /// hold what grows too old in it. An age below that wait says how long a packet is of use, and
@@ -54,12 +59,12 @@ fn fair_stretch(age: Duration, octets_most: u64, rate: LineRate, mtu_octets: u32
 
 /// A class's limit of age on a line. The time of a packet that nothing interrupts comes on top,
 /// else what is due next would be given up while one leaves that came before. So does a turn of the
-/// other side's, unless the age says how long a packet is of use. `fair` is the class's limit of
-/// octets, if its queue is of that kind.
+/// other side's, in which nothing can go, unless the class is for packets in real time. `fair` is
+/// the class's limit of octets, if its queue is of that kind.
 pub(crate) fn age_on(age: Duration, fair: Option<u64>, rate: LineRate, site: Site) -> Duration {
     let stretch = |octets| fair_stretch(age, octets, rate, site.mtu_octets);
     let uncut = rate.time_for(u64::from(site.unit_octets));
-    let turn = if age < FAIR_WAIT {
+    let turn = if age < REAL_TIME {
         Duration::ZERO
     } else {
         site.turn
@@ -369,7 +374,13 @@ impl Leaf {
     }
 
     fn limit_age(&self, packet: &mut Packet) {
-        if let Some(age) = self.age {
+        if let Some(mut age) = self.age {
+            // The next acknowledgement says the same, and more: a turn's worth of them isn't kept.
+            let is_short = |least| (REAL_TIME..FAIR_WAIT).contains(&least);
+            if packet.info().tcp_bare == Some(TcpFlags::ACK) && self.age_least.is_some_and(is_short)
+            {
+                age = age.saturating_sub(self.site.turn);
+            }
             // What has come over other links knows nothing of what may be leaving here.
             let left = packet.expires + self.uncut;
             packet.expires = left.min(packet.began() + age);

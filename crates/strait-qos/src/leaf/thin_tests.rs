@@ -1,10 +1,12 @@
 use super::*;
+use crate::leaf::Leaf;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use proptest::collection::vec as many;
 use proptest::prelude::*;
-use strait_core::Instant;
+use strait_core::rate::LineRate;
+use strait_core::{Duration, Instant};
 use strait_core::fate::{Ledger, Origin};
 
 /// An acknowledgement from 10.1.0.2 port 80, with what makes it special.
@@ -52,6 +54,29 @@ fn packet(ack: Ack) -> Packet {
     bytes.extend_from_slice(ack.data);
     let mut ledger = Ledger::default();
     ledger.admit(Instant::ZERO, bytes, Origin::Own).unwrap()
+}
+
+#[test]
+fn an_acknowledgement_grows_old_in_the_other_sides_turn_and_a_request_does_not() {
+    use crate::policy::Policy;
+    use crate::{PolicyConfig, Site};
+    let text = "[[class]]\nname = 'a'\nage = '10 s'\nqueue = { kind = 'fair' }";
+    let config: PolicyConfig = toml::from_str(text).unwrap();
+    let policy = Policy::compile(&config).unwrap();
+    let site = Site {
+        turn: Duration::from_secs(120),
+        ..Site::default()
+    };
+    let mut leaf = Leaf::new(&policy.classes()[0], site);
+    leaf.set_line_rate(LineRate::new(9600, 8));
+    for (flags, age_s) in [(0x10, 10), (0x02, 130), (0x12, 130), (0x11, 130)] {
+        let mut packet = packet(Ack {
+            flags: [0, flags],
+            ..ACK
+        });
+        leaf.limit_age(&mut packet);
+        assert_eq!(packet.expires, Instant::from_secs(age_s), "{flags:#x}");
+    }
 }
 
 fn thinned(waiting: &[Ack], last: Ack) -> Option<usize> {

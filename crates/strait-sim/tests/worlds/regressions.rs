@@ -76,6 +76,11 @@ fn a_frame_whose_flag_is_lost_ends_with_the_next() {
 }
 
 #[test]
+fn an_echo_waits_for_the_end_of_the_other_sides_turn() {
+    holds("regressions/echoes-beside-turns.toml");
+}
+
+#[test]
 fn what_waits_from_before_a_flow_was_taken_for_a_call_comes_too() {
     holds("regressions/call-taken-for-one-late.toml");
 }
