@@ -142,12 +142,12 @@ impl Tests {
         root: &Path,
         beside: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        let programs = programs(root)?;
-        ensure!(!programs.is_empty(), "there is no test program");
+        let first = programs(cargo_command(root), &["--test", "*"])?;
+        ensure!(!first.is_empty(), "there is no test program");
         let logs = root.join("target/test-output");
         fs::create_dir_all(&logs).context("the folder for what tests print")?;
         let sum = Mutex::new(*self);
-        let go_through = |lane: Lane| -> Result<()> {
+        let go_through = |programs: &[Program], lane: Lane| -> Result<()> {
             for program in programs.iter().filter(|one| one.lane() == lane) {
                 let name = format!("{}-{}", program.package, program.target);
                 run_one(program.command(), &name, &logs, &sum)?;
@@ -155,19 +155,29 @@ impl Tests {
             Ok(())
         };
         std::thread::scope(|scope| -> Result<()> {
-            let go_through = &go_through;
+            let (go_through, first) = (&go_through, &first);
             // Browsers of the one would keep radio cells of the other waiting.
-            let live =
-                scope.spawn(move || go_through(Lane::Live).and_then(|()| go_through(Lane::Lab)));
+            let live = scope.spawn(move || {
+                go_through(first, Lane::Live)?;
+                go_through(first, Lane::Lab)
+            });
+            // Unit tests are long to build, and nothing live waits for them.
+            let rest = programs(
+                niced(root, &cargo_command(root)),
+                &["--lib", "--bins", "--examples"],
+            )?;
             let beside = beside();
             let mut examples = niced(root, &cargo_command(root));
             examples.args(["test", "--workspace", "--doc", "--quiet"]);
             run_one(examples, "examples", &logs, &sum)?;
-            go_through(Lane::Computing)?;
+            for programs in [first, &rest] {
+                go_through(programs, Lane::Computing)?;
+            }
             live.join().ok().context("live tests broke off")??;
+            go_through(&rest, Lane::Live)?;
             beside
         })?;
-        go_through(Lane::Alone)?;
+        go_through(&first, Lane::Alone)?;
         *self = *sum.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(self.failed == 0, "{} of the tests failed", self.failed);
         ensure!(self.broken == 0, "{} programs failed", self.broken);
@@ -202,10 +212,11 @@ impl fmt::Display for Tests {
     }
 }
 
-/// Builds all test programs. Cargo tells on standard error how far it is.
-fn programs(root: &Path) -> Result<Vec<Program>> {
-    let output = cargo_command(root)
+/// Builds these test programs. Cargo tells on standard error how far it is.
+fn programs(mut cargo: Command, which: &[&str]) -> Result<Vec<Program>> {
+    let output = cargo
         .args(["test", "--workspace", "--no-run"])
+        .args(which)
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())
         .output()
