@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use proptest::collection::vec as many;
 use proptest::prelude::*;
+use strait_core::fate::{Ledger, Origin};
 use strait_core::rate::LineRate;
 use strait_core::{Duration, Instant};
-use strait_core::fate::{Ledger, Origin};
 
 /// An acknowledgement from 10.1.0.2 port 80, with what makes it special.
 #[derive(Clone, Copy)]
