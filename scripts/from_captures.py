@@ -24,6 +24,7 @@ COLUMNS = [
     "tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.len", "tcp.flags",
     "udp.srcport", "udp.dstport", "udp.payload",
     "icmp.type", "icmp.ident", "icmp.seq",
+    "icmpv6.type", "icmpv6.echo.identifier", "icmpv6.echo.sequence_number",
 ]
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
@@ -193,19 +194,22 @@ def datagrams(pairs):
     return flows
 
 
-def echo(packet, kind):
-    """What an echo request and its reply have in common, if this one is of that kind."""
-    if packet["icmp.type"] != kind:
-        return None
+def echo(packet):
+    """What an echo request and its reply have in common."""
     ends = sorted([packet["src"], packet["dst"]])
-    return (*ends, packet["icmp.ident"], packet["icmp.seq"])
+    of4 = [packet["icmp.ident"], packet["icmp.seq"]]
+    of6 = [packet["icmpv6.echo.identifier"], packet["icmpv6.echo.sequence_number"]]
+    return (*ends, *of4, *of6)
 
 
 def pings(pairs):
     """Loss and round trips: from the request that a host sent to the reply that came to it."""
-    requests = [packet for sent, _ in pairs for packet in sent if packet["icmp.type"] == "8"]
-    replies = [packet for _, arrived in pairs for packet in arrived if packet["icmp.type"] == "0"]
-    return delays(requests, replies, lambda packet: echo(packet, "8") or echo(packet, "0"))
+    def of(packets, of4, of6):
+        return [it for it in packets if it["icmp.type"] == of4 or it["icmpv6.type"] == of6]
+
+    requests = [packet for sent, _ in pairs for packet in of(sent, "8", "128")]
+    replies = [packet for _, arrived in pairs for packet in of(arrived, "0", "129")]
+    return delays(requests, replies, echo)
 
 
 def main(paths):

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
@@ -57,19 +58,22 @@ struct Simulated {
 impl Simulated {
     /// `None`, after saying so, where a program is missing.
     fn of(scenario: &str) -> Option<Self> {
+        let file = root().join("scenarios").join(scenario);
+        Self::by(&["sim", file.to_str()?, "--runs", "1"])
+    }
+
+    /// The same of a command.
+    fn by(command: &[&str]) -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !has("tshark") || !has("python3") {
             return None;
         }
-        let name = scenario.replace('/', "-");
-        let folder = format!("strait-recomputed-{name}-{}", std::process::id());
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("strait-recomputed-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
-        let result = json(
-            Command::new(env!("CARGO_BIN_EXE_strait"))
-                .arg("sim")
-                .arg(root().join("scenarios").join(scenario))
-                .args(["--runs", "1", "--json", "--pcap"])
-                .arg(&folder),
-        );
+        std::fs::create_dir(&folder).unwrap();
+        let strait = &mut Command::new(env!("CARGO_BIN_EXE_strait"));
+        let result = json(strait.args(command).args(["--json", "--pcap"]).arg(&folder));
         Some(Self { result, folder })
     }
 
@@ -238,4 +242,31 @@ fn a_flash_message_follows_from_captures() {
         found_s < known_s && known_s < found_s + 0.01,
         "{found_s} {known_s}"
     );
+}
+
+#[test]
+fn pings_of_a_study_follow_from_its_captures() {
+    let Some(simulated) = Simulated::by(&["study", "na", "--sim-only"]) else {
+        return;
+    };
+    let tables = simulated.result["tables"].as_array().unwrap();
+    let jitter = tables.iter().find(|it| it["id"] == "na-jitter").unwrap();
+    let columns = jitter["columns"].as_array().unwrap();
+    let place = |name: &str| columns.iter().position(|it| it == name).unwrap();
+    let (beside, median) = (place("beside"), place("ping, median [s]"));
+    let fifo = place("fifo, ping [s]");
+    for pings in ["ping 64", "ping 512", "two pings 64"] {
+        let mut rows = jitter["rows"].as_array().unwrap().iter();
+        let row = rows.find(|row| row[beside] == pings).unwrap();
+        let case = format!("na-1200-bit-s-1-{}", pings.replace(' ', "-"));
+        for (case, column) in [(case.clone(), median), (format!("{case}-fifo"), fifo)] {
+            let found = simulated.recomputed(&case, BOTH_WAYS);
+            let found_s = found["ping"]["rtt_p50_s"].as_f64().unwrap();
+            let known_s = row[column].as_f64().unwrap();
+            assert!(
+                (found_s - known_s).abs() < LAN_S,
+                "{case}: {found_s} {known_s}"
+            );
+        }
+    }
 }

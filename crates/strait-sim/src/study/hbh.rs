@@ -355,7 +355,7 @@ impl HbhStudy {
     }
 
     /// Every column at every loss, loss by loss.
-    fn cells(&self, measured: &mut Measured, runs: &mut [Vec<Ended>]) {
+    fn cells(&self, asked: &Asked<'_>, measured: &mut Measured, runs: &mut [Vec<Ended>]) {
         let mut rows = Vec::new();
         for (place, loss) in self.losses.iter().enumerate() {
             for (number, column) in self.columns.iter().enumerate() {
@@ -366,10 +366,9 @@ impl HbhStudy {
                     .with("limit_s", self.limit_s(*loss));
                 let runs = &mut runs[number * self.losses.len() + place];
                 rows.push(with_runs(row, runs));
-                for (name, octets) in runs.iter_mut().flat_map(|run| take(&mut run.captures)) {
-                    let (column, loss) = (column.name.replace(' ', "-"), loss.0 * 100.0);
-                    let name = format!("hbh-{column}-{loss}%-{name}");
-                    measured.captures.push((name, octets));
+                for run in runs {
+                    let case = format!("hbh-{}-{}%", column.name, loss.0 * 100.0);
+                    asked.captured(&case, take(&mut run.captures));
                 }
             }
         }
@@ -479,7 +478,7 @@ impl SetUp for HbhStudy {
         let seeds = cases.iter().flat_map(|case| case.seeds.clone());
         let mut measured = Measured::of("runs", Vec::new(), seeds);
         measured.hash.fold(transfer::hash(&runs));
-        self.cells(&mut measured, &mut runs);
+        self.cells(asked, &mut measured, &mut runs);
         let swept = self.swept(asked, &mut measured)?;
         measured.fold(swept);
         let parts = ["cells", "retries", "window", "rto"];

@@ -17,7 +17,6 @@ use super::scenario::load;
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
 use crate::build::{BuildError, build};
-use crate::run::{run_once, run_plain};
 use crate::world::World;
 
 /// The file of the study.
@@ -138,17 +137,14 @@ impl SetUp for HfStudy {
 
     fn run(&self, asked: &Asked<'_>) -> Result<Measured, StudyError> {
         let mut measured = Measured::of("runs", Vec::new(), [1]);
-        let mut came = vec![
-            ("bulk", self.bulk(asked)?),
-            ("ping", self.pings(asked, &mut measured)?),
-        ];
+        let mut came = vec![("bulk", self.bulk(asked)?), ("ping", self.pings(asked)?)];
         let (ip, [figures, long]) = self.run_ip(asked)?;
         came.push(("ip", ip));
         measured.parts.insert("ip figures", figures);
         if self.collapse.is_some() {
             measured.parts.insert("collapse", long);
         }
-        came.push(("mixed", mixed(asked.seed(1))?));
+        came.push(("mixed", mixed(asked)?));
         came.push(("proxied", proxy::transfers(&self.proxied, asked, "hf")?));
         for (part, optional) in [
             (
@@ -207,7 +203,7 @@ impl HfStudy {
             }
         }
         let runs = run_all(asked, "hf", &worlds, |(world, variant)| {
-            self.share(world, variant, asked.seed(1))
+            self.share(world, variant, asked)
         })?;
         let mut came = Came::default();
         runs.iter().for_each(|run| came.note(run.1, run.2));
@@ -232,15 +228,19 @@ impl HfStudy {
         &self,
         loaded: &Loaded,
         variant: &str,
-        seed: u64,
+        asked: &Asked<'_>,
     ) -> Result<(f64, u64, u64), BuildError> {
-        let mut built = build(loaded, variant, seed)?;
+        let mut built = build(loaded, variant, asked.seed(1))?;
         let world = built.world_mut();
+        asked.watch(world);
         let begin = Instant::ZERO + self.warm_up.0;
         world.run_until(begin);
         let before = delivered(world);
         world.run_until(begin + self.window.0);
         let packets = delivered(world) - before;
+        let errors = loaded.links.iter().find_map(|link| link.channel.bit_errors);
+        let errors = errors.map_or(0.0, |it| it.0);
+        asked.keep(&format!("hf-errors-{errors}-{variant}"), world);
         let payload = loaded.scenario.traffic.iter();
         let payload = payload.filter_map(|flow| flow.payload).next();
         let octets = payload.unwrap_or(Octets(0)).0 + HEADER_OCTETS;
@@ -251,21 +251,19 @@ impl HfStudy {
     }
 
     /// Pings, row by row.
-    fn pings(&self, asked: &Asked<'_>, measured: &mut Measured) -> Result<Came, StudyError> {
+    fn pings(&self, asked: &Asked<'_>) -> Result<Came, StudyError> {
         let ping = load("hf/ping.toml")?;
         let runs = run_all(asked, "hf-ping", &self.ping, |row| {
             let mut world = ping.clone();
             for link in &mut world.links {
                 link.channel.rate = Some(row.rate);
             }
-            run_once(&world, Scenario::BASE, asked.seed(1), asked.captures)
+            let case = format!("hf-ping-{}", row.rate);
+            asked.run((&case, true), (&world, Scenario::BASE), asked.seed(1))
         })?;
         let mut came = Came::default();
-        for (place, (row, run)) in self.ping.iter().zip(runs).enumerate() {
+        for (row, run) in self.ping.iter().zip(runs) {
             came.note(run.hash, run.unexplained);
-            let captures = run.captures.into_iter();
-            let captures = captures.map(|(name, it)| (format!("hf-ping-{place}-{name}"), it));
-            measured.captures.extend(captures);
             let metric = |name: &str| run.metrics.get(name).copied();
             let told = Row::default()
                 .with("check", row.id.as_deref().unwrap_or_default())
@@ -283,9 +281,9 @@ impl HfStudy {
 
 /// What becomes of short urgent messages against the stream: the most that one took, and the bulk
 /// as a share of the rate.
-fn mixed(seed: u64) -> Result<Came, StudyError> {
+fn mixed(asked: &Asked<'_>) -> Result<Came, StudyError> {
     let mixed = load("hf/mixed.toml")?;
-    let run = run_plain(&mixed, Scenario::BASE, seed)?;
+    let run = asked.run(("hf-mixed", true), (&mixed, Scenario::BASE), asked.seed(1))?;
     let metric = |name: &str| run.metrics.get(name).copied();
     let lost = metric("flash.loss").is_none_or(|loss| loss > 0.0);
     let longest_s = metric("flash.delay_max_s").filter(|_| !lost);

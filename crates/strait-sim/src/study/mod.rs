@@ -43,6 +43,8 @@ use strait_status::Snapshot;
 
 use crate::build::BuildError;
 use crate::parallel::parallel;
+use crate::run::{Run, run_once, run_plain};
+use crate::world::World;
 
 pub use self::hbh::cases_of;
 pub use self::shares::{Share, ShareCase, ShareFlow};
@@ -74,6 +76,45 @@ impl Asked<'_> {
     fn seed(&self, own: u64) -> u64 {
         own.wrapping_add(self.seed.unwrap_or(0).wrapping_mul(SEEDS_APART))
     }
+
+    /// Runs one variant for its metrics, with captures named after the case if it is asked for
+    /// them and `is_first` of the case's runs.
+    fn run(
+        &self,
+        (case, is_first): (&str, bool),
+        (loaded, variant): (&Loaded, &str),
+        seed: u64,
+    ) -> Result<Run, BuildError> {
+        if !(self.captures && is_first) {
+            return run_plain(loaded, variant, seed);
+        }
+        let mut run = run_once(loaded, variant, seed, true)?;
+        self.captured(case, take(&mut run.captures));
+        Ok(run)
+    }
+
+    /// Has a world record what its ports send, if it is asked for captures. [`Asked::keep`] ends it.
+    fn watch(&self, world: &mut World) {
+        if self.captures {
+            world.capture();
+        }
+    }
+
+    /// Gives away what [`Asked::watch`] recorded.
+    fn keep(&self, case: &str, world: &mut World) {
+        if self.captures {
+            self.captured(case, world.take_captures());
+        }
+    }
+
+    /// Gives away the captures of a case.
+    fn captured(&self, case: &str, captures: BTreeMap<String, Vec<u8>>) {
+        // A case is called as in its table.
+        let case = case.replace(", ", "-").replace([' ', '/'], "-");
+        for (name, octets) in captures {
+            self.outside.captured(&format!("{case}-{name}"), &octets);
+        }
+    }
 }
 
 /// What a study needs from outside of virtual time.
@@ -82,6 +123,8 @@ pub trait Outside: Sync {
     fn begins(&self, part: &str, runs: usize);
     /// One of them has ended.
     fn done(&self);
+    /// What was sent in a run, as a capture of this file name.
+    fn captured(&self, name: &str, octets: &[u8]);
     /// What each flow of each case gets of this kernel's queues; nothing where there are none.
     fn shares(&self, study: &str, cases: &[ShareCase]) -> Vec<Vec<Share>>;
     /// One live transfer for each seed of each of these cases, with a congestion control each;
@@ -139,8 +182,6 @@ pub struct Found {
     pub result: ResultSet,
     /// Figures as SVG, by file name.
     pub figures: Vec<(String, String)>,
-    /// Captures, by file name.
-    pub captures: Vec<(String, Vec<u8>)>,
     /// Scenario files that are worth a look, by file name.
     pub scenarios: Vec<(String, String)>,
 }
@@ -154,7 +195,6 @@ struct Measured {
     /// Checks that scenarios brought along.
     checks: Vec<Check>,
     figures: Vec<(String, String)>,
-    captures: Vec<(String, Vec<u8>)>,
     scenarios: Vec<(String, String)>,
 }
 
@@ -329,7 +369,6 @@ fn run<S: SetUp>(
             checks: [before, own.1, usual.1, behind, measured.checks].concat(),
         },
         figures: measured.figures,
-        captures: measured.captures,
         scenarios: measured.scenarios,
     })
 }
@@ -374,6 +413,8 @@ mod tests {
         fn begins(&self, _: &str, _: usize) {}
 
         fn done(&self) {}
+
+        fn captured(&self, _: &str, _: &[u8]) {}
 
         fn shares(&self, _: &str, _: &[ShareCase]) -> Vec<Vec<Share>> {
             Vec::new()

@@ -456,8 +456,17 @@ impl NaStudy {
         cases: &[NaCase],
     ) -> Result<Vec<NaRun>, BuildError> {
         run_all(asked, part, cases, |case| {
-            run_once(self, base, case, asked.seed(SEED))
+            run_once(self, base, case, (part, asked))
         })
+    }
+}
+
+impl NaCase {
+    /// As captures of it are called.
+    fn name(&self, part: &str) -> String {
+        let fifo = if self.fifo { "-fifo" } else { "" };
+        let (vocoder, calls, data) = (&self.vocoder.name, self.calls, self.data.name());
+        format!("{part}-{vocoder}-{calls}-{data}{fifo}")
     }
 }
 
@@ -467,7 +476,12 @@ fn sorted_out(traffic: Vec<TrafficKeys>) -> Result<Vec<TrafficConfig>, ConfigErr
     all.map_err(|error| ConfigError::of_file("traffic", error.to_string()))
 }
 
-fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase, seed: u64) -> Result<NaRun, BuildError> {
+fn run_once(
+    study: &NaStudy,
+    base: &Loaded,
+    case: &NaCase,
+    (part, asked): (&str, &Asked<'_>),
+) -> Result<NaRun, BuildError> {
     let mut loaded = base.clone();
     loaded.scenario.traffic = sorted_out(study.traffic(case))?;
     loaded.scenario.faults.clear();
@@ -481,8 +495,9 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase, seed: u64) -> Result<
             variant = name;
         }
     }
-    let mut built = build(&loaded, variant, seed)?;
+    let mut built = build(&loaded, variant, asked.seed(SEED))?;
     built.world.keep_fates();
+    asked.watch(&mut built.world);
     let settled = study.settled(case);
     built.world.run_until(settled);
     let before = carried(&built);
@@ -491,6 +506,7 @@ fn run_once(study: &NaStudy, base: &Loaded, case: &NaCase, seed: u64) -> Result<
         .world
         .run_until(Instant::ZERO + study.stop(case.data) + extra);
     built.world.check();
+    asked.keep(&case.name(part), &mut built.world);
     let after = carried(&built);
     let [packets, octets] = [0, 1].map(|part| (after[part] - before[part]) as f64);
     let header = octets / packets - case.vocoder.payload.0 as f64;

@@ -73,12 +73,8 @@ pub(super) fn run(asked: &Asked<'_>, measured: &mut Measured) -> Result<(), Stud
     }
     measured.fold_text(outcome.hash());
     measured.seeds.extend(&outcome.seeds);
-    for (name, octets) in outcome
-        .runs
-        .iter_mut()
-        .flat_map(|run| take(&mut run.captures))
-    {
-        measured.captures.push((format!("na-pairs-{name}"), octets));
+    for run in &mut outcome.runs {
+        asked.captured("na-pairs", take(&mut run.captures));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use toml::Value;
 use super::shown::Row;
 use super::{Asked, run_all};
 use crate::build::BuildError;
-use crate::run::{Run, run_plain};
+use crate::run::Run;
 
 /// A scenario at every point of its axes, with each of some variants and seeds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -135,7 +135,10 @@ pub(super) fn run_places(
         .flat_map(|place| place.seeds.iter().map(each(place)));
     let jobs: Vec<(&Place, u64)> = jobs.collect();
     let runs = run_all(asked, part, &jobs, |(place, seed)| {
-        run_plain(&place.loaded, &place.variant, asked.seed(*seed))
+        let is_first = place.seeds.first() == Some(seed);
+        let case = format!("{part}-{}", place.row.name());
+        let what = (&place.loaded, &*place.variant);
+        asked.run((&case, is_first), what, asked.seed(*seed))
     })?;
     let mut left = runs.into_iter();
     let of = |place: &Place| left.by_ref().take(place.seeds.len()).collect();

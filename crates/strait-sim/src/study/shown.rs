@@ -55,6 +55,16 @@ impl Row {
         self
     }
 
+    /// Its words and numbers, as a name.
+    pub(super) fn name(&self) -> String {
+        let words = self.0.iter().filter_map(|(_, entry)| match entry {
+            Entry::Word(word) => Some(word.clone()),
+            Entry::Numbers(numbers) => numbers.first().map(f64::to_string),
+            Entry::Nothing => None,
+        });
+        words.collect::<Vec<_>>().join("-")
+    }
+
     /// The median of its numbers, if that was reached.
     pub(super) fn median(&self, name: &str) -> Option<f64> {
         match self.find(name)? {

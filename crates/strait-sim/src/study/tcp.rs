@@ -500,9 +500,9 @@ impl SetUp for TcpStudy {
         let mut measured = Measured::of("runs", vec![Row::default().with("odd", odd)], seeds);
         measured.fold(results.iter().flatten().map(|run| run.hash));
         for (case, runs) in cases.iter().zip(&mut results) {
-            let captures = runs.iter_mut().flat_map(|run| take(&mut run.captures));
-            let named = captures.map(|(name, octets)| (format!("{}-{name}", stem(case)), octets));
-            measured.captures.extend(named);
+            for run in runs {
+                asked.captured(&stem(case), take(&mut run.captures));
+            }
         }
         let (chain, singles) = results.split_at(self.chain.cases.len());
         let known = self.chain.cases.iter().zip(&cases).zip(chain);

@@ -12,7 +12,7 @@ use self::world::{Case, Regime, System, Way, message_name, world};
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
 use crate::build::BuildError;
-use crate::run::{Run, run_plain};
+use crate::run::Run;
 use strait_scenario::Scenario;
 
 /// The file of the study.
@@ -188,7 +188,9 @@ impl SetUp for MessagingStudy {
         let jobs = self.jobs();
         let runs = run_all(asked, "messaging", &jobs, |job| {
             let loaded = self.loaded(*job).map_err(BuildError::from)?;
-            run_plain(&loaded, Scenario::BASE, seed)
+            let (case, system) = job;
+            let name = format!("messaging-{}-{}-{}", case.part, case.name, system.word());
+            asked.run((&name, true), (&loaded, Scenario::BASE), seed)
         })?;
         let rows = Rows {
             study: self,

@@ -11,7 +11,7 @@ use super::super::shown::Row;
 use super::super::{Asked, Measured, StudyError, run_all};
 use super::{FIFO, SEED, sorted_out, traffic};
 use crate::build::BuildError;
-use crate::run::{Run, run_plain};
+use crate::run::Run;
 
 /// A way from `ha` to `hb`.
 struct Way {
@@ -93,7 +93,7 @@ impl Way {
         ]
     }
 
-    fn run(&self, seed: u64) -> Result<Run, BuildError> {
+    fn run(&self, asked: &Asked<'_>) -> Result<Run, BuildError> {
         let mut loaded = load(self.file)?;
         let scenario = &mut loaded.scenario;
         scenario.traffic = sorted_out(self.traffic())?;
@@ -105,7 +105,8 @@ impl Way {
             scenario.variants = vec![config_text::parse("fifo", FIFO)?];
             variant = "fifo";
         }
-        run_plain(&loaded, variant, seed)
+        let case = format!("na-ways-{}", self.name);
+        asked.run((&case, true), (&loaded, variant), asked.seed(SEED))
     }
 
     fn row(&self, run: &Run) -> Row {
@@ -130,7 +131,7 @@ impl Way {
 
 /// A row for each way.
 pub(super) fn run(asked: &Asked<'_>, measured: &mut Measured) -> Result<(), StudyError> {
-    let runs = run_all(asked, "na-ways", &WAYS, |way| way.run(asked.seed(SEED)))?;
+    let runs = run_all(asked, "na-ways", &WAYS, |way| way.run(asked))?;
     measured.fold_whole(runs.iter().map(|run| run.hash));
     let rows = WAYS.iter().zip(&runs).map(|(way, run)| way.row(run));
     measured.parts.insert("ways", rows.collect());

@@ -5,6 +5,8 @@ mod live;
 mod rows;
 mod world;
 
+use std::mem::take;
+
 use serde::Deserialize;
 use strait_core::{Duration, Instant};
 use strait_node::config_text::ConfigError;
@@ -19,7 +21,7 @@ use super::hf::Came as Of;
 use super::scenario::load;
 use super::shown::{Row, Shapes};
 use super::{Asked, Measured, SetUp, StudyError, run_all};
-use crate::build::{BuildError, build};
+use crate::build::{Built, build};
 use crate::run::{Options, Run, collect, run_scenario};
 use crate::world::World;
 
@@ -195,13 +197,20 @@ fn run_jobs(
     let runs = run_all(asked, study, jobs, |job| {
         let loaded = paths[job.path].world(job.system, job.load)?;
         let looks = job.load == Load::File && !job.system.is_plain();
-        came(&loaded, asked.seed(job.seed), looks)
+        let mut built = build(&loaded, Scenario::BASE, asked.seed(job.seed))?;
+        if job.seed == 1 {
+            asked.watch(built.world_mut());
+        }
+        let mut came = came(&loaded, &mut built, asked.seed(job.seed), looks);
+        let (path, system) = (&paths[job.path].name, job.system.word());
+        let case = format!("{study}-{path}-{system}-{:?}", job.load);
+        asked.captured(&case, take(&mut came.run.captures));
+        Ok(came)
     })?;
     Ok(runs)
 }
 
-fn came(loaded: &Loaded, seed: u64, looks: bool) -> Result<Came, BuildError> {
-    let mut built = build(loaded, Scenario::BASE, seed)?;
+fn came(loaded: &Loaded, built: &mut Built, seed: u64, looks: bool) -> Came {
     let end = Instant::ZERO + loaded.scenario.duration.0;
     let sender = built.node("hb");
     let acked = |world: &World| {
@@ -222,8 +231,8 @@ fn came(loaded: &Loaded, seed: u64, looks: bool) -> Result<Came, BuildError> {
     let world = built.world_mut();
     world.run_until(end);
     world.check();
-    Ok(Came {
-        run: collect(loaded, Scenario::BASE, seed, &mut built, Vec::new()),
+    Came {
+        run: collect(loaded, Scenario::BASE, seed, built, Vec::new()),
         held_octets,
-    })
+    }
 }

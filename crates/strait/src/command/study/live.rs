@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fmt::Display;
-use std::sync::Mutex;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::Context;
@@ -15,6 +16,8 @@ use strait_live::signals::Stop;
 use strait_qos::export::{Export, Queues, export};
 use strait_scenario::{Loaded, Scenario};
 use strait_sim::study::{Case, Outside, Pasts, Sent, Share, ShareCase, ShareFlow};
+
+use super::write;
 
 /// Programs that live halves start, with the packages of Debian that have them.
 const NEEDS: [(&str, &[(&str, &str)]); 4] = [
@@ -38,9 +41,12 @@ pub(super) fn missing(studies: &[&str]) -> Vec<String> {
 }
 
 /// This host.
-#[derive(Default)]
 pub(super) struct Host {
     bar: Mutex<Option<ProgressBar>>,
+    /// Where captures go.
+    pcap: Option<PathBuf>,
+    /// Why one couldn't be written.
+    failed: Mutex<Option<anyhow::Error>>,
 }
 
 impl Drop for Host {
@@ -50,6 +56,21 @@ impl Drop for Host {
 }
 
 impl Host {
+    /// With captures written into this folder.
+    pub(super) const fn new(pcap: Option<PathBuf>) -> Self {
+        Self {
+            bar: Mutex::new(None),
+            pcap,
+            failed: Mutex::new(None),
+        }
+    }
+
+    /// Whether all captures could be written.
+    pub(super) fn wrote(&self) -> anyhow::Result<()> {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.take().map_or(Ok(()), Err)
+    }
+
     /// The part that went on does so no more.
     fn ends(&self) {
         if let Some(bar) = self.bar.lock().ok().and_then(|mut bar| bar.take()) {
@@ -77,6 +98,15 @@ impl Outside for Host {
     fn done(&self) {
         if let Ok(bar) = self.bar.lock() {
             bar.iter().for_each(|bar| bar.inc(1));
+        }
+    }
+
+    fn captured(&self, name: &str, octets: &[u8]) {
+        let Some(folder) = &self.pcap else { return };
+        if let Err(error) = write(&folder.join(name), octets)
+            && let Ok(mut failed) = self.failed.lock()
+        {
+            failed.get_or_insert(error);
         }
     }
 

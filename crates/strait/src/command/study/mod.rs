@@ -182,30 +182,33 @@ pub(super) fn check(name: &str, file: &str, text: &str) -> Result<&'static Study
 }
 
 fn one(study: &Study, own: Option<(&str, &str)>, args: &Args) -> anyhow::Result<ResultSet> {
+    let outside = live::Host::new(args.pcap.clone());
     let asked = Asked {
         full: args.full,
         live: !args.sim_only,
         captures: args.pcap.is_some(),
         figures: args.figures.is_some(),
         seed: args.seed,
-        outside: &live::Host::default(),
+        outside: &outside,
     };
     let found = study.run(own, &asked).map_err(|error| match error {
         StudyError::Build(BuildError::Config(error)) => error.into(),
         other => anyhow::Error::from(other),
     })?;
+    outside.wrote()?;
     let figures = found.figures.into_iter();
     let figures = figures.map(|(name, svg)| (&args.figures, name, svg.into_bytes()));
-    let captures = found.captures.into_iter();
-    let captures = captures.map(|(name, octets)| (&args.pcap, name, octets));
     let scenarios = found.scenarios.into_iter();
     let scenarios = scenarios.filter(|_| args.worlds.is_some());
     let scenarios = scenarios.map(|(name, text)| (&args.worlds, name, text.into_bytes()));
-    for (folder, name, octets) in figures.chain(captures).chain(scenarios) {
-        let path = folder.iter().collect::<PathBuf>().join(name);
-        fs::write(&path, octets).with_context(|| format!("cannot write {}", path.display()))?;
+    for (folder, name, octets) in figures.chain(scenarios) {
+        write(&folder.iter().collect::<PathBuf>().join(name), &octets)?;
     }
     Ok(found.result)
+}
+
+fn write(path: &Path, octets: &[u8]) -> anyhow::Result<()> {
+    fs::write(path, octets).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn list(args: &Args) -> anyhow::Result<ExitCode> {
@@ -260,7 +263,7 @@ mod tests {
             captures: false,
             figures: false,
             seed: None,
-            outside: &live::Host::default(),
+            outside: &live::Host::new(None),
         };
         let found = policing.run(None, &asked).unwrap().result;
         let both = joined(vec![found.clone(), found.clone()]);
