@@ -93,7 +93,7 @@ impl Asked<'_> {
         Ok(run)
     }
 
-    /// Has a world record what its ports send, if it is asked for captures. [`Asked::keep`] ends it.
+    /// Has a world record what its ports send, if captures are wanted. [`Asked::keep`] ends it.
     fn watch(&self, world: &mut World) {
         if self.captures {
             world.capture();
