@@ -280,6 +280,7 @@ fn packed_pieces_go_to_our_own_alone_and_as_they_are_if_refused() {
 fn what_the_client_sends_the_session_takes() {
     let refuses = |address: &str| address.starts_with('x').then_some("550 5.1.1 nobody");
     let rules = Rules {
+        polled: None,
         name: "b.example",
         octets_max: 10_000,
         full: false,
