@@ -385,6 +385,10 @@ impl Client {
     pub fn begin(&mut self, letter: Letter) {
         let id = letter.id;
         let asks = letter.begun && letter.resume.is_some() && self.offers.resume;
+        if !self.open.is_empty() && !self.offers.resume {
+            // Some keep a sender whose recipients they refuse, and would take this message for his.
+            self.ask("RSET", Asked::Rset);
+        }
         self.open.push_back(Open {
             refused: letter.recipients.iter().map(|_| None).collect(),
             answered: letter.recipients.iter().map(|_| false).collect(),
