@@ -6,14 +6,15 @@ use strait_mail::command::DeliverBy;
 use strait_mail::message::{Message, Recipient};
 use strait_mail::pack::{self, PIECE_OCTETS_MAX};
 use strait_mail::session::{Began, Event, Rules};
+use strait_mail::text::text_first;
 use strait_mail::{Client, Session, header};
 
 const OCTETS_MAX: u64 = 2000;
 
 /// A client's octets, cut where the first octet says: all at once they say the same as piece by
 /// piece, and no message is longer than it may be. Behind TLS, what may be kept of them says the
-/// same as they do. Then the same octets as replies, by SMTP and by LMTP, as a header, as a
-/// text that is folded and as one that was, and as an envelope.
+/// same as they do. Then the same octets as replies, by SMTP and by LMTP, as a header and a message
+/// of parts, as a text that is folded and as one that was, and as an envelope.
 pub fn mail(data: &[u8]) {
     let Some((&step, octets)) = data.split_first() else {
         return;
@@ -29,7 +30,8 @@ pub fn mail(data: &[u8]) {
     let by = core::str::from_utf8(octets).ok().and_then(DeliverBy::parse);
     assert_eq!(by.and_then(|it| DeliverBy::parse(&it.text())), by);
     let found = header::parse(octets);
-    for (start, end) in &found.tunnels {
+    text_first(octets, &found, "text.1@a.example");
+    for (start, end) in found.tunnels.iter().chain(&found.traces) {
         assert!(start < end && *end as usize <= octets.len());
     }
     // A piece is the same text again, and what is no piece makes no more than it may.
@@ -72,7 +74,7 @@ fn run(octets: &[u8], step: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
                 Event::Packed(frame, _) => session.unpacked(frame.get(4..), &rules),
                 Event::Abort => current = None,
                 Event::Secure | Event::Login(..) => panic!("neither is offered"),
-                Event::Close => {}
+                Event::Close | Event::Turn(_) => {}
             }
         }
     }
@@ -85,6 +87,7 @@ fn rules(users: bool) -> Rules<'static> {
         octets_max: OCTETS_MAX,
         full: false,
         began: Some(&|id| [Began::Nothing, Began::Whole][usize::from(id > 9)]),
+        polled: Some(&|name| (name.len() > 9).then_some(1)),
         sizes: [OCTETS_MAX; 6],
         by_min: 0,
         tls: users,
@@ -173,7 +176,7 @@ fn replies(octets: &[u8], step: usize, lmtp: bool) {
                     done += 1;
                 }
                 Heard::Again(_) => done += 1,
-                Heard::Ready | Heard::Resume(..) => {}
+                Heard::Ready | Heard::Resume(..) | Heard::Turned(_) => {}
                 Heard::Secure | Heard::LogIn => panic!("it asked for none"),
                 Heard::Lost(_) => return,
             }

@@ -31,6 +31,8 @@ pub enum MailState {
     Minimized,
     /// Its precedence goes at other hours.
     Closed,
+    /// Its next hop fetches it.
+    Polled,
     /// Its next hop is out, and may have it already: only that one can tell.
     Doubtful,
     /// The link to its next hop is down.
@@ -56,6 +58,7 @@ impl MailState {
             Self::Held => "held",
             Self::Minimized => "minimize",
             Self::Closed => "other hours",
+            Self::Polled => "until polled",
             Self::Doubtful => "may be there",
             Self::LinkDown => "link down",
             Self::Unconnected => "no connection",

@@ -30,7 +30,7 @@ pub use self::far::{Brief, BriefClass, BriefEnds, BriefFlow, FarStats};
 pub use self::hf::{
     AccessStats, ClientStats, HfClientStats, HfCounts, HfLink, HfPeer, HfRate, HfStats, PRIORITIES,
 };
-pub use self::mail::MailStats;
+pub use self::mail::{MailSlowStats, MailStats};
 pub use self::olsr::OlsrStats;
 pub use self::proxy::{ProxyRefusal, ProxyStats, SessionStats};
 pub use self::talkers::{FlowTalk, HostTalk, Talk, Talker, Talkers, Telling};

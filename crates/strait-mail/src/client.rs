@@ -76,6 +76,8 @@ pub struct Offers {
     pub size: Option<u64>,
     /// MT-PRIORITY.
     pub priority: bool,
+    /// ETRN.
+    pub turn: bool,
     /// AUTH PLAIN.
     pub login: bool,
     /// DELIVERBY, and the least seconds that it takes.
@@ -144,6 +146,8 @@ pub enum Event {
     Resume(u64, u64),
     /// The other side has less than it said, or none of it yet: send the message again.
     Again(u64),
+    /// It was asked for messages, and says this.
+    Turned(Reply),
     /// It isn't to be talked to.
     Lost(Reply),
 }
@@ -165,6 +169,7 @@ enum Asked {
     /// A packed one.
     Packed(u64, bool),
     Rset,
+    Turn,
 }
 
 /// A message that isn't answered yet.
@@ -380,6 +385,10 @@ impl Client {
     pub fn begin(&mut self, letter: Letter) {
         let id = letter.id;
         let asks = letter.begun && letter.resume.is_some() && self.offers.resume;
+        if !self.open.is_empty() && !self.offers.resume {
+            // Some keep a sender whose recipients they refuse, and would take this message for his.
+            self.ask("RSET", Asked::Rset);
+        }
         self.open.push_back(Open {
             refused: letter.recipients.iter().map(|_| None).collect(),
             answered: letter.recipients.iter().map(|_| false).collect(),
@@ -398,6 +407,19 @@ impl Client {
             self.introduce(id, 0);
         }
         self.pump();
+    }
+
+    /// Asks for the messages that wait for this switch (RFC 1985).
+    pub fn turn(&mut self) {
+        let line = format!("ETRN {}", self.name);
+        self.ask(&line, Asked::Turn);
+        self.pump();
+    }
+
+    /// Whether it asks for them now.
+    pub fn turns(&self) -> bool {
+        let mut asked = self.asked.iter().chain(self.queue.iter().map(|it| &it.1));
+        asked.any(|it| *it == Asked::Turn)
     }
 
     /// Says what a message is, so many octets of which are there.
@@ -646,6 +668,7 @@ impl Client {
                 self.events.push_back(Event::Again(id));
             }
             Asked::Piece(id, last) | Asked::Packed(id, last) => self.hear_piece(id, last, &reply),
+            Asked::Turn => self.events.push_back(Event::Turned(reply)),
             Asked::Rset => {}
         }
         self.pump();
@@ -809,7 +832,7 @@ impl Asked {
             Self::Mail(of) | Self::Rcpt(of, _) | Self::Data(of) | Self::Resume(of) => of == id,
             Self::Piece(of, _) | Self::Packed(of, _) => of == id,
             Self::Greeting | Self::Ehlo | Self::Helo | Self::StartTls => false,
-            Self::Auth | Self::Rset => false,
+            Self::Auth | Self::Rset | Self::Turn => false,
         }
     }
 }
@@ -840,6 +863,7 @@ fn offers(lines: &[String]) -> Offers {
                 offers.size = Some(most.filter(|it| *it > 0).unwrap_or(u64::MAX));
             }
             "MT-PRIORITY" => offers.priority = true,
+            "ETRN" => offers.turn = true,
             "AUTH" => offers.login = words.any(|it| it.eq_ignore_ascii_case("PLAIN")),
             "DELIVERBY" => {
                 let least = words.next().and_then(|it| it.parse().ok());

@@ -41,9 +41,9 @@ fn taken(reports: bool, said: &str) -> Verdict {
 fn an_open_lane_needs_no_reply_to_go_on() {
     let mut client = greeted(ALL);
     let message = "MAIL FROM:<a@a.example> MT-PRIORITY=4\r\nRCPT TO:<b@b.example>\r\n";
-    for id in [1, 2] {
+    for (id, before) in [(1, ""), (2, "RSET\r\n")] {
         client.begin(letter(id, &["b@b.example"]));
-        assert_eq!(client.send(usize::MAX), message.as_bytes());
+        assert_eq!(sent(&mut client), format!("{before}{message}"));
         assert!(!client.may_begin());
         assert_eq!(client.wants(), Some(id));
         client.piece(b"ab", false);
@@ -53,6 +53,8 @@ fn an_open_lane_needs_no_reply_to_go_on() {
         assert!(client.may_begin());
     }
     for id in [1, 2] {
+        let before: &[u8] = if id == 2 { b"250 reset\r\n" } else { b"" };
+        client.take(before);
         client.take(b"250 ok\r\n250 ok\r\n250 go on\r\n");
         assert_eq!(client.poll(), None);
         client.take(b"250 2.6.0 stored\r\n");
@@ -60,6 +62,86 @@ fn an_open_lane_needs_no_reply_to_go_on() {
         assert_eq!(client.poll(), Some(done));
     }
     assert!(!client.is_busy() && !client.awaits());
+}
+
+/// A server such as Exim: it keeps a sender until his message is taken or RSET is said, and refuses
+/// another one, and a text without a recipient, which it reads all the same.
+struct KeepsSender {
+    sender: Option<String>,
+    recipients: usize,
+    taken: Vec<String>,
+}
+
+impl KeepsSender {
+    fn hear(&mut self, said: &str) -> String {
+        let (mut replies, mut rest) = (String::new(), said);
+        while let Some((line, behind)) = rest.split_once("\r\n") {
+            rest = behind;
+            let words: Vec<&str> = line.split(' ').collect();
+            replies += match words[0] {
+                "RSET" => {
+                    (self.sender, self.recipients) = (None, 0);
+                    "250 reset"
+                }
+                "MAIL" if self.sender.is_some() => "503 sender already given",
+                "MAIL" => {
+                    self.sender = Some(words[1].into());
+                    "250 ok"
+                }
+                "RCPT" if line.contains("nobody") => "550 unknown",
+                "RCPT" => {
+                    self.recipients += 1;
+                    "250 accepted"
+                }
+                "BDAT" => {
+                    rest = &rest[words[1].parse().unwrap()..];
+                    let refused = self.recipients == 0;
+                    match self.sender.take_if(|_| !refused) {
+                        None => "503 valid RCPT command must precede BDAT",
+                        Some(sender) => {
+                            self.recipients = 0;
+                            self.taken.push(sender);
+                            "250 ok id=x"
+                        }
+                    }
+                }
+                other => panic!("{other}"),
+            };
+            replies += "\r\n";
+        }
+        replies
+    }
+}
+
+#[test]
+fn a_message_behind_a_refused_one_has_its_own_sender() {
+    let mut server = KeepsSender {
+        sender: None,
+        recipients: 0,
+        taken: Vec::new(),
+    };
+    let mut client = greeted(ALL);
+    for (id, to) in [
+        (1, "nobody@b.example"),
+        (2, "b@b.example"),
+        (3, "b@b.example"),
+    ] {
+        let sender = format!("{id}@a.example");
+        client.begin(Letter {
+            sender,
+            ..letter(id, &[to])
+        });
+        client.piece(b"abc", true);
+    }
+    let replies = server.hear(&sent(&mut client));
+    client.take(replies.as_bytes());
+    assert_eq!(server.taken, ["FROM:<2@a.example>", "FROM:<3@a.example>"]);
+    let done = |event: Option<Event>| match event {
+        Some(Event::Done(id, verdicts)) => (id, matches!(verdicts[0], Verdict::Taken { .. })),
+        other => panic!("{other:?}"),
+    };
+    let all = [(); 3].map(|()| done(client.poll()));
+    assert_eq!(all, [(1, false), (2, true), (3, true)]);
 }
 
 #[test]
@@ -280,6 +362,7 @@ fn packed_pieces_go_to_our_own_alone_and_as_they_are_if_refused() {
 fn what_the_client_sends_the_session_takes() {
     let refuses = |address: &str| address.starts_with('x').then_some("550 5.1.1 nobody");
     let rules = Rules {
+        polled: None,
         name: "b.example",
         octets_max: 10_000,
         full: false,

@@ -53,6 +53,8 @@ pub enum Command {
     Noop,
     /// VRFY.
     Vrfy,
+    /// ETRN: what waits for a name is to be sent.
+    Turn(String),
     /// HELP.
     Help,
     /// QUIT.
@@ -70,6 +72,7 @@ impl Command {
                 | Self::Help
                 | Self::Hello { .. }
                 | Self::Resume(_)
+                | Self::Turn(_)
         )
     }
 }
@@ -199,6 +202,8 @@ pub struct Notify(u8);
 impl Notify {
     /// It didn't say.
     pub const UNSAID: Self = Self(0);
+    /// Nothing is told.
+    pub const NEVER_TOLD: Self = Self(Self::NEVER);
     const NEVER: u8 = 1;
     const WORDS: [(&'static str, u8); 4] = [
         ("NEVER", Self::NEVER),
@@ -293,7 +298,8 @@ pub fn parse(line: &[u8]) -> Result<Command, Fault> {
         "HELP" => Ok(Command::Help),
         "STARTTLS" => none(Command::StartTls),
         "AUTH" => auth(line, secret),
-        "EXPN" | "ETRN" | "TURN" => Err(NOT_HERE),
+        "ETRN" => turn(rest).map(Command::Turn).ok_or(SYNTAX),
+        "EXPN" | "TURN" => Err(NOT_HERE),
         _ => Err(UNKNOWN),
     }
 }
@@ -353,6 +359,12 @@ fn bdat(rest: &str, packed: bool) -> Result<Command, Fault> {
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
+}
+
+/// The name of ETRN (RFC 1985 section 5.1): a domain, or `@` with one. Queues have no names here.
+fn turn(rest: &str) -> Option<String> {
+    let domain = rest.strip_prefix('@').unwrap_or(rest);
+    is_domain(domain).then(|| rest.to_string())
 }
 
 /// Sixteen digits of a message's number between switches of ours.

@@ -11,6 +11,20 @@ use crate::precedence::{Precedence, parse_common, parse_mmhs, parse_prosign, par
 pub const HEADER_OCTETS_MAX: usize = 64 * 1024;
 /// Fields of `MT-Priority` that are remembered; a message with more has been tampered with.
 const TUNNELS_MAX: usize = 8;
+/// Fields that tell of a message's way and are remembered: a message with more is in a circle.
+const TRACES_MAX: usize = 64;
+/// Octets of such a field's value that are looked at, and of what is left of it.
+const TRACE_OCTETS_MAX: usize = 2048;
+const THIN_OCTETS_MAX: usize = 300;
+/// What switches on the way found out for those behind them.
+const FINDINGS: [&str; 6] = [
+    "ARC-Authentication-Results",
+    "ARC-Message-Signature",
+    "ARC-Seal",
+    "Authentication-Results",
+    "Received-SPF",
+    "X-Received",
+];
 /// By what a person knows a message again.
 const NAMING: [&str; 3] = ["Date", "Message-ID", "Subject"];
 /// Characters of a field's value that are looked at.
@@ -33,6 +47,10 @@ pub struct Header {
     pub naming: Vec<String>,
     /// How often the message was taken by a switch.
     pub received: u32,
+    /// Where fields that tell of its way lie, as far as they can be shortened.
+    pub traces: Vec<(u32, u32)>,
+    /// What is left of these: by which switch, and when. There are as many, so that a circle shows.
+    pub thinned: Vec<String>,
 }
 
 /// Reads a header, as much of it as there is.
@@ -52,8 +70,15 @@ pub fn parse(octets: &[u8]) -> Header {
         if let Some(known) = naming.filter(|known| !is_there(known)) {
             header.naming.push(format!("{known}: {}", shown(&value())));
         }
+        let has_room = header.traces.len() < TRACES_MAX;
         if is("Received") {
             header.received += 1;
+            if let Some(thin) = thinned(&field[colon + 1..]).filter(|_| has_room) {
+                header.traces.push((start as u32, end as u32));
+                header.thinned.push(thin);
+            }
+        } else if has_room && FINDINGS.into_iter().any(is) {
+            header.traces.push((start as u32, end as u32));
         } else if is("MT-Priority") {
             tunnels += 1;
             header.tunnelled = parse_wire(without_comments(&value()).as_slice());
@@ -75,8 +100,22 @@ pub fn parse(octets: &[u8]) -> Header {
     header
 }
 
+/// What is left of the value of a field `Received`: by which switch the message was taken, and when
+/// (RFC 5322 section 3.6.7 asks for no more). Nothing if it doesn't say so.
+pub fn thinned(value: &[u8]) -> Option<String> {
+    let value = value.get(..value.len().min(TRACE_OCTETS_MAX))?;
+    let text = String::from_utf8(without_comments(value)).ok()?;
+    let (tokens, date) = text.rsplit_once(';')?;
+    let mut tokens = tokens.split_ascii_whitespace();
+    tokens.find(|it| it.eq_ignore_ascii_case("by"))?;
+    let date: Vec<&str> = date.split_ascii_whitespace().collect();
+    let thin = format!("Received: by {}; {}", tokens.next()?, date.join(" "));
+    let plain = thin.bytes().all(|it| it == b' ' || it.is_ascii_graphic());
+    (plain && !date.is_empty() && thin.len() <= THIN_OCTETS_MAX).then_some(thin)
+}
+
 /// Where fields lie, with the lines that continue them and the end of the last.
-fn fields(octets: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
+pub(crate) fn fields(octets: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let mut at = 0;
     core::iter::from_fn(move || {
         let start = at;
@@ -93,8 +132,14 @@ fn fields(octets: &[u8]) -> impl Iterator<Item = (usize, usize)> + '_ {
     })
 }
 
+/// A field's name, if it is a field.
+pub(crate) fn name_of(field: &[u8]) -> Option<&[u8]> {
+    let colon = field.iter().position(|it| *it == b':')?;
+    Some(field[..colon].trim_ascii_end())
+}
+
 /// A value on one line.
-fn unfolded(value: &[u8]) -> Vec<u8> {
+pub(crate) fn unfolded(value: &[u8]) -> Vec<u8> {
     let octets = value.iter().take(VALUE_OCTETS_MAX);
     let octets = octets.filter(|it| !matches!(it, b'\r' | b'\n'));
     let octets: Vec<u8> = octets.copied().collect();
@@ -193,6 +238,40 @@ mod tests {
         assert_eq!(header.common, Some(Precedence::Flash));
         let header = parse(b"Importance: high\r\nX-Priority: 1\r\n\r\n");
         assert_eq!(header.common, Some(Precedence::Immediate));
+    }
+
+    #[test]
+    fn of_a_trace_stays_by_whom_and_when() {
+        let date = "Sun, 29 Nov 2026 06:12:15 +0000";
+        let long = format!(
+            "from a (by b ([10.0.0.1]))\r\n\tby c.example (x; y) with ESMTPS id 1\r\n\tfor <d@e>; {date} (UTC)\r\n"
+        );
+        let thin = format!("Received: by c.example; {date}");
+        assert_eq!(thinned(long.as_bytes()), Some(thin));
+        for wrong in [
+            "by c",
+            "from a; date",
+            "by; date",
+            "by c;",
+            "by c; \u{e9}",
+            "",
+        ] {
+            assert_eq!(thinned(wrong.as_bytes()), None, "{wrong}");
+        }
+        let text = format!(
+            "Received: by a; {date}\r\nReceived: x\r\nArc-Seal: y\r\n z\r\nDKIM-Signature: s\r\n\r\n"
+        );
+        let header = parse(text.as_bytes());
+        assert_eq!((header.received, header.thinned.len()), (2, 1));
+        let cut = header
+            .traces
+            .iter()
+            .map(|(from, to)| &text[*from as usize..*to as usize]);
+        let cut: Vec<&str> = cut.collect();
+        assert_eq!(cut.len(), 2);
+        assert!(cut[0].starts_with("Received: by a;") && cut[1] == "Arc-Seal: y\r\n z\r\n");
+        let many = parse("Received: by a; date\r\n".repeat(100).as_bytes());
+        assert_eq!((many.received, many.thinned.len()), (100, TRACES_MAX));
     }
 
     #[test]

@@ -22,11 +22,12 @@ pub mod precedence;
 pub mod report;
 pub mod session;
 mod switch;
+pub mod text;
 
 pub use client::Client;
 pub use precedence::Precedence;
 pub use session::Session;
 pub use switch::{
     Bearer, HopSettings, Hours, LaneSettings, Link, ListenSettings, OF_SESSION, RouteSettings,
-    Settings, Step, Switch, Tls, UserSettings, Yields,
+    Settings, Step, Switch, TextFirst, Tls, UserSettings, Yields,
 };

@@ -9,6 +9,7 @@ use core::net::IpAddr;
 use strait_core::hash::RunHash;
 
 use crate::command::{Body, DeliverBy, Notify, is_address};
+use crate::header::thinned;
 use crate::precedence::{Precedence, parse_wire};
 
 /// The first line of a stored envelope.
@@ -50,6 +51,12 @@ pub struct Message {
     pub trace: String,
     /// Where fields `MT-Priority` lie in its text.
     pub tunnels: Vec<(u32, u32)>,
+    /// Where fields that tell of its way lie in its text, if some next hop isn't told of these.
+    pub traces: Vec<(u32, u32)>,
+    /// What is left of them, a line each.
+    pub thinned: Vec<String>,
+    /// The next hops that are told no more.
+    pub thin_for: Vec<IpAddr>,
     /// Fields by which its sender knows it again, a line each.
     pub naming: Vec<String>,
     /// Whoever hasn't got it yet.
@@ -107,9 +114,13 @@ impl Message {
         self.envid.iter().for_each(|it| line("envid", it));
         self.by.iter().for_each(|it| line("by", &it.text()));
         line("trace", &self.trace);
-        for (start, end) in &self.tunnels {
-            line("tunnel", &format!("{start} {end}"));
+        for (key, places) in [("tunnel", &self.tunnels), ("cut", &self.traces)] {
+            let places = places.iter();
+            places.for_each(|(start, end)| line(key, &format!("{start} {end}")));
         }
+        self.thinned.iter().for_each(|it| line("thinned", it));
+        let thin_for = self.thin_for.iter();
+        thin_for.for_each(|it| line("thin", &it.to_string()));
         self.naming.iter().for_each(|it| line("naming", it));
         for recipient in &self.recipients {
             let orcpt = recipient.orcpt.as_deref().unwrap_or_default();
@@ -150,12 +161,10 @@ impl Message {
                 "ret" => message.headers_only = Some(value == "HDRS"),
                 "envid" => message.envid = Some(value.into()),
                 "trace" => message.trace = value.into(),
-                "tunnel" => {
-                    let (start, end) = value.split_once(' ')?;
-                    message
-                        .tunnels
-                        .push((start.parse().ok()?, end.parse().ok()?));
-                }
+                "tunnel" => message.tunnels.push(place(value)?),
+                "cut" => message.traces.push(place(value)?),
+                "thinned" => message.thinned.push(value.into()),
+                "thin" => message.thin_for.push(value.parse().ok()?),
                 "naming" => message.naming.push(value.into()),
                 "via" => message.via = Some(value.parse().ok()?),
                 "to" => message.recipients.push(recipient(value)?),
@@ -166,11 +175,31 @@ impl Message {
         Some(message)
     }
 
+    /// Whether a next hop is told no more of its way than by whom it was taken, and when.
+    pub fn is_thin_for(&self, hop: Option<IpAddr>) -> bool {
+        hop.is_some_and(|hop| self.thin_for.contains(&hop))
+    }
+
+    /// What of its text isn't sent, in order: fields `MT-Priority`, and those that tell of its way.
+    pub fn cuts(&self, tunnel: bool, thin: bool) -> Cuts {
+        let tunnels = if tunnel { &self.tunnels[..] } else { &[] };
+        let traces = if thin { &self.traces[..] } else { &[] };
+        let mut all = [tunnels, traces].concat();
+        all.sort_unstable();
+        Cuts(all)
+    }
+
     /// What goes before its text: the trace, and for those who don't know MT-PRIORITY the value.
-    pub fn prefix(&self, tunnel: bool) -> Vec<u8> {
+    pub fn prefix(&self, tunnel: bool, thin: bool) -> Vec<u8> {
         let mut text = String::new();
         if !self.trace.is_empty() {
-            text.push_str(&self.trace);
+            let value = self.trace.strip_prefix("Received:").filter(|_| thin);
+            let own = value.and_then(|it| thinned(it.as_bytes()));
+            text.push_str(own.as_ref().unwrap_or(&self.trace));
+            text.push_str("\r\n");
+        }
+        for line in self.thinned.iter().filter(|_| thin) {
+            text.push_str(line);
             text.push_str("\r\n");
         }
         if tunnel && (self.said || !self.tunnels.is_empty()) {
@@ -187,25 +216,49 @@ impl Message {
         addresses.for_each(|it| hash.fold_bytes(it));
         hash.value()
     }
+}
 
-    /// A piece of its text from `offset` on without the fields `MT-Priority`.
-    pub fn without_tunnels(&self, offset: u64, octets: &[u8]) -> Vec<u8> {
-        let is_in = |at: u64| {
-            let mut tunnels = self.tunnels.iter();
-            tunnels.any(|(start, end)| (u64::from(*start)..u64::from(*end)).contains(&at))
+/// Places in a text that aren't sent, in order: each from its first octet to the one behind its
+/// last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cuts(Vec<(u32, u32)>);
+
+impl Cuts {
+    fn each(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let all = self.0.iter();
+        all.map(|(start, end)| (u64::from(*start), u64::from(*end)))
+    }
+
+    /// What is sent of a piece of the text from `offset` on.
+    pub fn without(&self, offset: u64, octets: &[u8]) -> Vec<u8> {
+        let (mut kept, mut at) = (Vec::new(), 0);
+        for (start, end) in self.each() {
+            let place = |it: u64| (it.saturating_sub(offset) as usize).min(octets.len());
+            kept.extend_from_slice(&octets[at..place(start).max(at)]);
+            at = place(end).max(at);
+        }
+        kept.extend_from_slice(&octets[at..]);
+        kept
+    }
+
+    /// Where in the text it goes on when so many octets of it have been sent.
+    pub fn behind(&self, sent: u64) -> u64 {
+        let cut = |at: u64, (start, end): (u64, u64)| {
+            if start <= at { at + (end - start) } else { at }
         };
-        let all = (offset..).zip(octets);
-        all.filter(|(at, _)| !is_in(*at))
-            .map(|(_, it)| *it)
-            .collect()
+        self.each().fold(sent, cut)
     }
 
-    /// Octets of all its fields `MT-Priority`.
-    pub fn tunnel_octets(&self) -> u64 {
-        let each = self.tunnels.iter();
-        each.map(|(start, end)| u64::from(end.saturating_sub(*start)))
-            .sum()
+    /// Octets of all.
+    pub fn octets(&self) -> u64 {
+        self.each().map(|(start, end)| end - start).sum()
     }
+}
+
+fn place(value: &str) -> Option<(u32, u32)> {
+    let (start, end) = value.split_once(' ')?;
+    let place: (u32, u32) = (start.parse().ok()?, end.parse().ok()?);
+    (place.0 <= place.1).then_some(place)
 }
 
 fn recipient(value: &str) -> Option<Recipient> {
@@ -246,6 +299,9 @@ mod tests {
             late: true,
             trace: "Received: from a by b; date".into(),
             tunnels: vec![(6, 24)],
+            traces: vec![(0, 6), (30, 40)],
+            thinned: vec!["Received: by c; date".into()],
+            thin_for: vec![[10, 9, 0, 2].into(), [10, 9, 0, 3].into()],
             naming: vec!["Subject: a  b ".into(), "Date: ".into()],
             recipients: vec![
                 Recipient {
@@ -296,13 +352,41 @@ mod tests {
         let text = b"A: b\r\nMT-Priority:\r\n 4\r\nC: d\r\n\r\n";
         let message = message();
         assert_eq!(message.precedence(), Precedence::Flash);
-        let prefix = message.prefix(true);
+        let prefix = message.prefix(true, false);
         assert!(prefix.ends_with(b"date\r\nMT-Priority: 3\r\n"));
-        assert_eq!(message.prefix(false), b"Received: from a by b; date\r\n");
-        assert_eq!(message.without_tunnels(0, text), b"A: b\r\nC: d\r\n\r\n");
-        assert_eq!(message.without_tunnels(20, &text[20..]), b"C: d\r\n\r\n");
-        assert_eq!(message.tunnel_octets(), 18);
+        let own = "Received: from a by b; date\r\n";
+        assert_eq!(message.prefix(false, false), own.as_bytes());
+        let cuts = message.cuts(true, false);
+        assert_eq!(cuts.without(0, text), b"A: b\r\nC: d\r\n\r\n");
+        assert_eq!(cuts.without(20, &text[20..]), b"C: d\r\n\r\n");
+        assert_eq!(cuts.octets(), 18);
         // Who said nothing has no header from us.
-        assert!(Message::default().prefix(true).is_empty());
+        assert!(Message::default().prefix(true, false).is_empty());
+    }
+
+    /// Wherever a piece begins and ends, and wherever a message goes on.
+    #[test]
+    fn what_is_cut_is_in_no_piece() {
+        let text: Vec<u8> = (0..60).collect();
+        let message = message();
+        let cuts = message.cuts(true, true);
+        let whole = cuts.without(0, &text);
+        let kept = |it: &u8| !matches!(it, 0..24 | 30..40);
+        let right: Vec<u8> = text.iter().copied().filter(kept).collect();
+        assert_eq!((&whole, cuts.octets()), (&right, 34));
+        for from in 0..=60 {
+            for to in from..=60 {
+                let piece = cuts.without(from as u64, &text[from..to]);
+                let right = text[from..to].iter().copied().filter(kept);
+                assert_eq!(piece, right.collect::<Vec<u8>>());
+            }
+        }
+        for sent in 0..whole.len() {
+            let at = cuts.behind(sent as u64) as usize;
+            assert_eq!(cuts.without(at as u64, &text[at..]), whole[sent..]);
+        }
+        assert_eq!(cuts.behind(whole.len() as u64), 60);
+        let prefix = "Received: by b; date\r\nReceived: by c; date\r\n";
+        assert_eq!(message.prefix(false, true), prefix.as_bytes());
     }
 }

@@ -10,11 +10,13 @@ use alloc::vec::Vec;
 
 use core::ops::Range;
 
-use strait_core::work::{Login, Sasl, Secret};
+use strait_core::work::{Sasl, Secret};
 
 use crate::command::{Body, Command, DeliverBy, MailFrom, NOT_HERE, RcptTo, parse, secret_of};
 use crate::pack::{self, Before, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
+
+mod secret;
 
 /// Octets of a command with its end: RFC 5321 has 512, extensions add some hundred.
 const LINE_OCTETS_MAX: usize = 2048;
@@ -30,6 +32,9 @@ const FAULTS_MAX: u32 = 50;
 const IDLE_MAX: u32 = 200;
 const WRONG_MAX: u32 = 3;
 
+/// How many messages wait until they are asked for by a name, if that is the client's.
+pub type Polled<'a> = &'a dyn Fn(&str) -> Option<usize>;
+
 /// What a session is to know of its switch.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
@@ -42,6 +47,8 @@ pub struct Rules<'a> {
     /// How much there is of messages that another switch of ours began; `None` if the client is
     /// none.
     pub began: Option<&'a dyn Fn(u64) -> Began>,
+    /// What waits for the client's polls; `None` if it has none.
+    pub polled: Option<Polled<'a>>,
     /// The same by precedence, the least first.
     pub sizes: [u64; 6],
     /// The least seconds in which a message may be wanted to be there or return.
@@ -91,6 +98,8 @@ pub enum Event {
     Secure,
     /// A client says who it is, by these lines so far: [`Session::verified`] is waited for.
     Login(Sasl, Vec<Secret>),
+    /// It asks for what waits for this name.
+    Turn(String),
     /// The client is done, or is to be.
     Close,
 }
@@ -369,131 +378,6 @@ impl Session {
         }
     }
 
-    /// What may be kept of octets that are about to be taken: all but what is said by AUTH, in
-    /// whose place are others. Nothing here depends on those, but on what comes of them elsewhere.
-    /// `None` if there is nothing of the kind.
-    pub fn conceal(&self, octets: &[u8], rules: &Rules<'_>) -> Option<Vec<u8>> {
-        let mut all = [&self.input[..], octets].concat();
-        let auth = |it: &[u8]| it.eq_ignore_ascii_case(b"AUTH");
-        let within = matches!(self.mode, Mode::Login | Mode::LongLine | Mode::Closed);
-        if !within && !all.windows(4).any(auth) {
-            return None;
-        }
-        let mut ahead = self.clone();
-        ahead.take(octets, rules);
-        let mut secrets = match self.mode {
-            Mode::Closed => alloc::vec![0..usize::MAX],
-            _ => ahead.secrets,
-        };
-        // What isn't looked at yet: the beginning of a line, or commands that wait.
-        let mut at = all.len() - ahead.input.len();
-        if ahead.mode == Mode::Login {
-            secrets.push(at..all.len());
-        }
-        for line in all[at..].split_inclusive(|it| *it == b'\n') {
-            secrets.extend(secret_of(line).map(|start| at + start..at + line.len()));
-            at += line.len();
-        }
-        for secret in secrets {
-            let (start, end) = (secret.start.min(all.len()), secret.end.min(all.len()));
-            // What ends lines and words, and fields of a header, stays as it is.
-            let octets = all[start..end].iter_mut();
-            let shown = octets.filter(|it| !matches!(it, b'\r' | b'\n' | b' ' | b':'));
-            shown.for_each(|it| *it = b'x');
-        }
-        Some(all.split_off(self.input.len()))
-    }
-
-    /// It is behind TLS from now on. What was said before counts for nothing (RFC 3207).
-    pub fn secured(&mut self) {
-        self.secured = true;
-        self.greeted = None;
-        self.forget();
-        if self.mode == Mode::Secures {
-            self.mode = Mode::Commands;
-        }
-    }
-
-    fn start_tls(&mut self, rules: &Rules<'_>) {
-        if !rules.tls || self.secured {
-            return self.reply(NOT_HERE.0);
-        }
-        self.reply("220 2.0.0 begin");
-        self.mode = Mode::Secures;
-        self.events.push_back(Event::Secure);
-    }
-
-    fn start_login(&mut self, by: Sasl, initial: Option<Secret>, rules: &Rules<'_>) {
-        let refusal = match rules.users {
-            false => Some(NOT_HERE.0),
-            _ if !self.secured => Some("538 5.7.11 STARTTLS first"),
-            _ if self.known || self.mail.is_some() => Some("503 5.5.1 not now"),
-            _ => None,
-        };
-        if let Some(refusal) = refusal {
-            return self.reply(refusal);
-        }
-        self.hear_login(by, initial.into_iter().collect());
-    }
-
-    fn hear_login(&mut self, by: Sasl, said: Vec<Secret>) {
-        self.events.push_back(Event::Login(by, said.clone()));
-        self.login = Some((by, said));
-        self.mode = Mode::Verifies;
-    }
-
-    /// Reads a line of AUTH, if it is whole.
-    fn read_login(&mut self, at: usize) -> Option<usize> {
-        let rest = &self.input[at..];
-        let Some(end) = rest.iter().position(|it| *it == b'\n') else {
-            if rest.len() >= LINE_OCTETS_MAX {
-                self.close("421 4.7.0 too much for a password");
-            }
-            return None;
-        };
-        let line = Secret(rest[..end].trim_ascii_end().to_vec());
-        self.secrets.push(at..at + end);
-        self.mode = Mode::Commands;
-        self.commands += 1;
-        if let Some((by, mut said)) = self.login.take() {
-            said.push(line);
-            self.hear_login(by, said);
-        }
-        Some(end + 1)
-    }
-
-    /// What came of what a client says of who it is; nothing if that couldn't be looked at.
-    pub fn verified(&mut self, login: Option<Login>, rules: &Rules<'_>) {
-        if self.mode != Mode::Verifies {
-            return;
-        }
-        self.mode = Mode::Commands;
-        match login {
-            Some(Login::Is(_)) => {
-                self.known = true;
-                self.reply("235 2.7.0 welcome");
-            }
-            Some(Login::Asks(words)) => {
-                self.reply(&format!("334 {words}"));
-                self.mode = Mode::Login;
-            }
-            Some(Login::Garbled) => self.reply("501 5.5.2 no such words"),
-            Some(Login::ForOthers) => self.reply("535 5.7.8 nobody speaks for others here"),
-            Some(Login::Wrong) => {
-                self.reply("535 5.7.8 wrong name or password");
-                self.wrong += 1;
-                if self.wrong >= WRONG_MAX {
-                    self.close("421 4.7.0 too many wrong passwords");
-                }
-            }
-            None => self.reply("454 4.7.0 try again later"),
-        }
-        if self.mode != Mode::Login {
-            self.login = None;
-        }
-        self.advance(rules);
-    }
-
     /// Reads a command, if it is whole.
     fn read_line(&mut self, at: usize, rules: &Rules<'_>) -> Option<usize> {
         let rest = &self.input[at..];
@@ -566,6 +450,7 @@ impl Session {
             Command::Mail(mail) => self.take_mail(mail, rules),
             Command::Rcpt(rcpt) => self.take_rcpt(rcpt, rules),
             Command::Data => self.begin_data(),
+            Command::Turn(name) => self.take_turn(name, rules),
             Command::StartTls | Command::Auth(..) => {}
         }
     }
@@ -580,7 +465,7 @@ impl Session {
         }
         self.reply(&format!(
             "250-{own}\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-ENHANCEDSTATUSCODES\r\n\
-             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}{}{}{}250 MT-PRIORITY STANAG4406",
+             250-CHUNKING\r\n250-BINARYMIME\r\n250-DSN\r\n250-SIZE {}\r\n{}{}{}{}{}250 MT-PRIORITY STANAG4406",
             rules.octets_max,
             match rules.by_min {
                 0 => "250-DELIVERBY\r\n".into(),
@@ -589,6 +474,7 @@ impl Session {
             rules.began.map_or_else(String::new, |_| {
                 format!("250-XRESUME\r\n250-XBDAT {}\r\n", pack::VERSION)
             }),
+            rules.polled.map_or("", |_| "250-ETRN\r\n"),
             if rules.tls && !self.secured { "250-STARTTLS\r\n" } else { "" },
             if rules.users && self.secured && !self.known { format!("250-AUTH {}\r\n", Sasl::ALL.map(Sasl::name).join(" ")) } else { String::new() },
         ));
@@ -661,6 +547,24 @@ impl Session {
         }
         self.mail = Some(mail);
         self.reply("250 2.1.0 sender ok");
+    }
+
+    /// ETRN (RFC 1985 section 5.3).
+    fn take_turn(&mut self, name: String, rules: &Rules<'_>) {
+        let Some(polled) = rules.polled else {
+            return self.reply(NOT_HERE.0);
+        };
+        if self.mail.is_some() || rules.users && !self.known {
+            return self.reply("503 5.5.1 log in first, and not within a message");
+        }
+        match polled(&name) {
+            None => self.reply("459 4.7.1 this name is another's"),
+            Some(0) => self.reply("251 2.0.0 no messages wait"),
+            Some(n) => {
+                self.reply(&format!("253 2.0.0 {n} messages come"));
+                self.events.push_back(Event::Turn(name));
+            }
+        }
     }
 
     fn take_rcpt(&mut self, rcpt: RcptTo, rules: &Rules<'_>) {

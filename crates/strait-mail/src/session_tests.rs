@@ -1,5 +1,6 @@
 use super::*;
 use alloc::vec;
+use strait_core::work::Login;
 
 fn refuses(address: &str) -> Option<&'static str> {
     (!address.ends_with("example.net")).then_some("550 5.7.1 not by this switch")
@@ -11,6 +12,7 @@ fn rules() -> Rules<'static> {
         octets_max: 1000,
         full: false,
         began: None,
+        polled: None,
         sizes: [u64::MAX; 6],
         by_min: 20,
         tls: false,

@@ -224,9 +224,13 @@ described! {
         /// Octets of these on the line: other switches of ours get them packed
         octets_out_packed: u64 = stats.octets_out_packed => counter("mail_octets_out_packed").head("packed");
         /// Octets that were there already when a message that broke off went on
-        resumed_octets: u64 = stats.resumed_octets => counter("mail_resumed_octets");
+        resumed_octets: u64 = stats.slow.resumed_octets => counter("mail_resumed_octets");
         /// Messages that came again, and aren't there twice
         repeats: u64 = stats.repeats => counter("mail_repeats");
+        /// Messages whose text went first
+        texts_first: u64 = stats.slow.texts_first => counter("mail_texts_first");
+        /// Times that a next hop asked for its messages
+        polls: u64 = stats.slow.polls => counter("mail_polls");
         /// Messages that came whole and weren't taken
         refused: u64 = stats.refused => counter("mail_refused").head("refused");
         /// Clients that may not come

@@ -11,8 +11,8 @@ pub struct MailStats {
     pub octets_out: u64,
     /// What went of them: between switches of ours they are packed.
     pub octets_out_packed: u64,
-    /// Octets of them that were there already when a message that broke off went on.
-    pub resumed_octets: u64,
+    /// What is done for slow links.
+    pub slow: MailSlowStats,
     /// Messages that came again, and aren't there twice.
     pub repeats: u64,
     /// Messages that came whole and weren't taken.
@@ -53,4 +53,15 @@ pub struct MailStats {
     pub minimize: u64,
     /// Messages that are here, by precedence, the least first.
     pub waiting: [u64; 6],
+}
+
+/// What a message switch does for slow links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MailSlowStats {
+    /// Octets of texts that were there already when a message that broke off went on.
+    pub resumed_octets: u64,
+    /// Messages whose text went first.
+    pub texts_first: u64,
+    /// Times that a next hop asked for its messages.
+    pub polls: u64,
 }

@@ -75,7 +75,8 @@ impl MailCaller {
                 | Heard::Again(_)
                 | Heard::Lost(_)
                 | Heard::Secure
-                | Heard::LogIn => {
+                | Heard::LogIn
+                | Heard::Turned(_) => {
                     self.log.count("refused");
                     endpoint.close();
                 }

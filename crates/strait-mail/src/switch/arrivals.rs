@@ -13,9 +13,12 @@ use strait_core::work::{Login, Sasl, Secret, Work};
 use strait_core::{Duration, Instant};
 
 use super::asks::{Asks, Pending};
+use super::edge;
+use super::known::{Before, Digesting};
+use super::polls;
 use super::queue::{Queue, text_key};
 use super::{ListenSettings, Settings, UserSettings};
-use crate::command::{MailFrom, RcptTo, domain_of};
+use crate::command::{Body, MailFrom, RcptTo, domain_of};
 use crate::date::date;
 use crate::header::{self, HEADER_OCTETS_MAX, Header};
 use crate::message::{Message, Recipient};
@@ -64,7 +67,11 @@ pub(super) struct Arrival {
     rest: Vec<u8>,
     /// What its header says, once that has been looked at.
     header: Option<Header>,
+    /// Its text, where that may go first.
+    text: Option<Vec<u8>>,
     pub(super) octets: u64,
+    /// What tells it from others, unless it is another switch of ours that knows that.
+    digest: Option<Digesting>,
     /// A piece couldn't be stored.
     failed: Option<StoreError>,
     /// It was taken before, for so many recipients.
@@ -287,7 +294,7 @@ impl Arrivals {
     /// What may be kept of octets of a client, if not they themselves.
     pub(super) fn conceal(&self, n: u64, octets: &[u8], queue: &Queue) -> Option<Vec<u8>> {
         let guest = self.guests.get(&n)?;
-        by_rules(queue, guest.listener, |rules| {
+        by_rules(queue, guest.place(), |rules| {
             guest.session.conceal(octets, rules)
         })
     }
@@ -319,9 +326,14 @@ impl Arrivals {
         let Taken {
             id,
             message,
+            first,
             reply,
             known_by,
+            known,
         } = taken;
+        if let Some(known) = known {
+            queue.known.stored(known, result.is_ok());
+        }
         if let Some(known_by) = known_by {
             let recipients = message.recipients.len();
             queue.repeats.stored(known_by, recipients, result.is_ok());
@@ -330,6 +342,9 @@ impl Arrivals {
             Ok(()) => {
                 queue.stats.accepted += 1;
                 queue.stats.octets_in += message.octets;
+                if let Some((id, first)) = first {
+                    queue.enter(now, id, first, asks);
+                }
                 queue.enter(now, id, message, asks);
                 reply
             }
@@ -423,9 +438,13 @@ impl Arrivals {
 pub(super) struct Taken {
     pub(super) id: u64,
     pub(super) message: Message,
+    /// Its text, which goes first.
+    pub(super) first: Option<(u64, Message)>,
     pub(super) reply: String,
     /// What another switch of ours knows it by.
     pub(super) known_by: Option<u64>,
+    /// Its place among those that programs brought.
+    pub(super) known: Option<u64>,
 }
 
 fn is_lane(queue: &Queue, listener: usize) -> bool {
@@ -500,10 +519,16 @@ fn log_in(n: u64, by: Sasl, said: Vec<Secret>, queue: &mut Queue, asks: &mut Ask
 }
 
 /// What a session is to know where a listener is.
-fn by_rules<T>(queue: &Queue, listener: usize, what: impl FnOnce(&Rules<'_>) -> T) -> T {
+fn by_rules<T>(
+    queue: &Queue,
+    (listener, address): (usize, IpAddr),
+    what: impl FnOnce(&Rules<'_>) -> T,
+) -> T {
     let listener = queue.settings.listeners.get(listener);
     let began = |id| queue.repeats.began(id);
+    let polled = |name: &str| polls::awaits(queue, address, name);
     what(&Rules {
+        polled: polls::may_poll(queue, address).then_some(&polled as _),
         began: listener.filter(|it| it.lane).map(|_| &began as _),
         sizes: match listener {
             Some(listener) if !listener.lane => queue.settings.lanes.map(|it| it.octets_max),
@@ -544,9 +569,14 @@ impl Guest {
         }
     }
 
+    /// By which listener it came, and from where.
+    const fn place(&self) -> (usize, IpAddr) {
+        (self.listener, self.address)
+    }
+
     /// Has its session do something by the rules of now.
     fn with_rules(&mut self, queue: &Queue, what: impl FnOnce(&mut Session, &Rules<'_>)) {
-        by_rules(queue, self.listener, |rules| what(&mut self.session, rules));
+        by_rules(queue, self.place(), |rules| what(&mut self.session, rules));
     }
 
     fn take(&mut self, now: Instant, n: u64, event: Event, queue: &mut Queue, asks: &mut Asks) {
@@ -560,9 +590,11 @@ impl Guest {
                     return;
                 };
                 arrival.octets += octets.len() as u64;
+                let digest = arrival.digest.iter_mut();
+                digest.for_each(|it| it.take(&octets));
                 arrival.rest.extend(octets);
                 if arrival.rest.len() >= PIECE_OCTETS {
-                    arrival.look();
+                    arrival.look(now, queue);
                     let rest = core::mem::take(&mut arrival.rest);
                     let batch = alloc::vec![StoreOp::Append(text_key(arrival.id), rest)];
                     asks.store(batch, Pending::Piece { client: n });
@@ -582,6 +614,7 @@ impl Guest {
             Event::Abort => self.drop_arrival(asks),
             Event::Secure => self.tls = Begin::Asked,
             Event::Login(by, said) => log_in(n, by, said, queue, asks),
+            Event::Turn(name) => polls::call(queue, now, self.address, &name),
             Event::Close => self.closing = true,
         }
     }
@@ -597,7 +630,7 @@ impl Guest {
     ) {
         let known = mail.resume;
         let there = known.and_then(|(id, from)| queue.repeats.go_on(id, from, asks));
-        queue.stats.resumed_octets += there.as_ref().map_or(0, |it| it.octets);
+        queue.stats.slow.resumed_octets += there.as_ref().map_or(0, |it| it.octets);
         let arrival = there.unwrap_or_else(|| Arrival {
             id: queue.number(),
             mail: MailFrom::default(),
@@ -605,7 +638,9 @@ impl Guest {
             recipients: Vec::new(),
             rest: Vec::new(),
             header: None,
+            text: None,
             octets: 0,
+            digest: (known.is_none() && queue.known.is_on()).then(Digesting::default),
             failed: None,
             taken_for: known.and_then(|(id, _)| queue.repeats.taken_for(id)),
             ending: None,
@@ -654,7 +689,7 @@ impl Guest {
         if let Some(reply) = arrival.taken_before(queue) {
             return self.with_rules(queue, |session, rules| session.answer(reply, rules));
         }
-        let header = arrival.look().clone();
+        let header = arrival.look(now, queue).clone();
         let refused = if !right {
             Some("554 5.6.0 lines end by CR LF alone")
         } else if header.received > HOPS_MAX {
@@ -682,28 +717,67 @@ impl Guest {
             });
         }
         let id = arrival.id;
-        let reply = if asked == wire {
-            format!("250 2.6.0 {id} stored")
-        } else {
-            // RFC 6710 section 4.1: the priority asked for, be it by saying nothing, was changed.
-            format!("250 2.3.6 {wire} is the new priority assigned to the message, {id} stored")
-        };
+        let now_s = queue.now_s(now);
+        let named = header.naming.iter().any(|it| it.starts_with("Message-ID"));
+        let digest = arrival.digest.take().filter(|_| named);
+        let digest = digest.map(|it| it.end(&arrival.mail, &arrival.recipients, wire));
+        if let Some(before) = digest.and_then(|it| queue.known.find(now_s, &it)) {
+            forget(id, asks);
+            let reply = match before {
+                Before::Storing => "450 4.3.0 it is being stored".into(),
+                Before::Taken(id) => {
+                    queue.stats.repeats += 1;
+                    format!("250 2.6.0 {id} stored before")
+                }
+            };
+            return self.with_rules(queue, |session, rules| session.answer(&reply, rules));
+        }
         let trace = self.trace(now, id, wire, queue);
         let mut message = arrival.message(wire, said, trace);
-        (message.token, message.accepted_s) = (queue.token(), queue.now_s(now));
+        edge::thin(queue, &mut message, &header);
+        (message.token, message.accepted_s) = (queue.token(), now_s);
         let came_s = now.since(arrival.since).as_secs();
         message.by = arrival.mail.by.map(|it| it.later(came_s));
         let rest = core::mem::take(&mut arrival.rest);
+        let first = arrival.text.take().and_then(|text| {
+            let (id, first) = edge::part(queue, &mut message, &text)?;
+            Some((Queue::batch(id, text, &first), (id, first)))
+        });
+        let behind = if first.is_some() {
+            ", its text goes first"
+        } else {
+            ""
+        };
+        let reply = if asked == message.wire {
+            format!("250 2.6.0 {id} stored{behind}")
+        } else {
+            // RFC 6710 section 4.1: the priority asked for, be it by saying nothing, was changed.
+            let wire = message.wire;
+            format!(
+                "250 2.3.6 {wire} is the new priority assigned to the message, {id} stored{behind}"
+            )
+        };
         let mut batch = Queue::batch(id, rest, &message);
+        let first = first.map(|(own, first)| {
+            batch.extend(own);
+            first
+        });
         let known_by = arrival.mail.resume.map(|(id, _)| id);
         if let Some(known_by) = known_by {
             batch.extend(queue.repeats.store(known_by, message.recipients.len()));
         }
+        let known = digest.map(|it| {
+            let (order, ops) = queue.known.store(now_s, id, it);
+            batch.extend(ops);
+            order
+        });
         let taken = Taken {
             id,
             message,
+            first,
             reply,
             known_by,
+            known,
         };
         let taken = Box::new(taken);
         asks.store(batch, Pending::Message { client: n, taken });
@@ -739,10 +813,21 @@ impl Arrival {
     }
 
     /// What its header says. The first octets that are stored have all of it that counts.
-    fn look(&mut self) -> &Header {
-        let rest = &self.rest;
-        self.header
-            .get_or_insert_with(|| header::parse(&rest[..rest.len().min(HEADER_OCTETS_MAX)]))
+    fn look(&mut self, now: Instant, queue: &Queue) -> &Header {
+        let (id, octets) = (
+            self.id,
+            &self.rest[..self.rest.len().min(HEADER_OCTETS_MAX)],
+        );
+        let parts =
+            edge::parts_texts(queue) && self.mail.by.is_none() && self.mail.body != Body::Binary;
+        let text = &mut self.text;
+        self.header.get_or_insert_with(|| {
+            let header = header::parse(octets);
+            *text = parts
+                .then(|| edge::text_of(queue, now, id, octets, &header))
+                .flatten();
+            header
+        })
     }
 
     fn message(&mut self, wire: i8, said: bool, trace: String) -> Message {

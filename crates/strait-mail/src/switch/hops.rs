@@ -8,6 +8,7 @@ use core::ops::Range;
 
 use strait_core::{Duration, Instant};
 
+use super::polls::Polls;
 use super::{HopSettings, RouteSettings};
 
 /// How long a next hop that greets and answers for no message is out, at first and at most.
@@ -28,6 +29,7 @@ struct Hop {
     /// greeting doesn't count for that.
     doubts: u32,
     again: Option<Instant>,
+    polls: Polls,
 }
 
 /// A route's next hops, and the one that has its messages.
@@ -60,6 +62,7 @@ impl Hops {
                 due: None,
                 doubts: 0,
                 again: None,
+                polls: Polls::default(),
             }));
             routes.push(Route {
                 hops: first..all.len(),
@@ -197,11 +200,46 @@ impl Hops {
         out
     }
 
+    /// What its polls have come to.
+    pub(super) fn polls(&self, hop: usize) -> Polls {
+        self.all.get(hop).map(|hop| hop.polls).unwrap_or_default()
+    }
+
+    /// It has asked for messages with numbers below.
+    pub(super) fn set_called(&mut self, hop: usize, below: u64) {
+        self.all
+            .get_mut(hop)
+            .into_iter()
+            .for_each(|hop| hop.polls.called = below);
+    }
+
+    /// Whether this switch is to ask it for messages by now.
+    pub(super) fn is_to_be_asked(&self, now: Instant, hop: usize) -> bool {
+        let due = self
+            .all
+            .get(hop)
+            .and_then(|hop| hop.polls.due(hop.settings.poll));
+        due.is_some_and(|at| at <= now)
+    }
+
+    /// It has been asked.
+    pub(super) fn asked(&mut self, now: Instant, hop: usize) {
+        self.all
+            .get_mut(hop)
+            .into_iter()
+            .for_each(|hop| hop.polls.asked(now, hop.settings.poll));
+    }
+
     /// When one of them is out, if nothing is heard of it.
     pub(super) fn wake(&self) -> Option<Instant> {
         let dues = self.all.iter().filter_map(|hop| hop.due);
         let out = self.all.iter().filter(|hop| hop.out);
-        dues.chain(out.filter_map(|hop| hop.again)).min()
+        let polls = self
+            .all
+            .iter()
+            .filter_map(|hop| hop.polls.due(hop.settings.poll));
+        let dues = dues.chain(out.filter_map(|hop| hop.again));
+        dues.chain(polls).min()
     }
 
     /// Sees which next hop is to have a route's messages; whether that is another than before.

@@ -16,6 +16,7 @@ use strait_core::{Duration, Instant};
 use super::asks::{Asks, Pending};
 use super::line::{Line, OF_SESSION};
 use super::outcomes::{never, outcome, said};
+use super::polls;
 use super::queue::{Outcome, Queue, Way, text_key};
 use super::sending::{Packer, Reading, Sending, whole_lines};
 use super::{Bearer, Link, Yields};
@@ -24,6 +25,8 @@ use crate::message::Recipient;
 use crate::pack::{self, PIECE_OCTETS_MAX};
 use crate::precedence::Precedence;
 use crate::report::Action;
+
+mod hops;
 
 /// A lane: to which hop, and for which precedence; and its first connection, or a further one.
 pub(super) type LaneId = (usize, Precedence, usize);
@@ -130,7 +133,10 @@ impl Lanes {
         for (hop, link) in links.enumerate().take(self.links.len()) {
             let was = core::mem::replace(&mut self.links[hop], link);
             match (was, link) {
-                (Some(_), None) => self.away[hop] = Some(now),
+                (Some(_), None) => {
+                    self.away[hop] = Some(now);
+                    polls::end_call(queue, hop, None);
+                }
                 (None, Some(_)) => self.come_back(now, hop, queue, asks),
                 (Some(was), Some(link)) if was.bearer != link.bearer => {
                     self.change_bearer(now, hop, link.bearer, queue, asks);
@@ -264,6 +270,7 @@ impl Lanes {
     /// A connection is of no use any more: the next is tried after a pause.
     fn lose(&mut self, now: Instant, id: LaneId, why: &str, queue: &mut Queue, asks: &mut Asks) {
         queue.stats.broken += 1;
+        polls::end_call(queue, id.0, Some(id.1));
         self.part(now, id, why, queue, asks);
         if let Some(lane) = self.lanes.get_mut(&id) {
             let pause = AGAIN
@@ -330,6 +337,14 @@ impl Lanes {
                     let outcomes = verdicts.into_iter();
                     let outcomes = outcomes.map(|it| outcome(it, taken)).collect();
                     queue.finish(now, (way, of), outcomes, asks);
+                }
+                Event::Turned(reply) => {
+                    queue.hops.asked(now, id.0);
+                    lane.failed = if reply.code / 100 == 2 {
+                        String::new()
+                    } else {
+                        said(&reply)
+                    };
                 }
                 Event::Resume(of, octets) => line.go_on(of, octets, queue),
                 Event::Again(of) => {
@@ -413,13 +428,14 @@ impl Lanes {
         } else {
             octets
         };
-        if sending.tunnel {
-            piece.extend(message.without_tunnels(sending.offset, octets));
-        } else {
-            piece.extend_from_slice(octets);
-        }
+        piece.extend(sending.cuts.without(sending.offset, octets));
         sending.offset += octets.len() as u64;
         let last = sending.offset >= message.octets;
+        if piece.is_empty() && !last {
+            // None of it is sent: the next piece is read at once.
+            return;
+        }
+        let packs = packs && !piece.is_empty();
         if packs {
             let offset = sending.offset;
             let work = sending.pack(piece, last, &queue.settings.dictionary);
@@ -484,6 +500,7 @@ impl Lanes {
             // then has the line for itself.
             let (mut higher, mut opening) = (false, false);
             let ids = self.of_hop(hop);
+            self.turn(now, hop, &ids, queue);
             for precedence in Precedence::ALL.into_iter().rev() {
                 let (mut works, mut opens) = (false, false);
                 let yields = queue.settings.lanes[precedence.index()].yields;
@@ -513,56 +530,6 @@ impl Lanes {
                 higher |= works;
                 opening |= opens;
             }
-        }
-    }
-
-    /// Sees which next hops are there, where a route has several, and has messages go by these.
-    fn judge(&mut self, now: Instant, queue: &mut Queue, asks: &mut Asks) {
-        for hop in 0..self.links.len() {
-            if !queue.hops.has_others(hop) {
-                continue;
-            }
-            let lanes = self.of_hop(hop);
-            let link = self.link(hop);
-            let missed = link.is_none() || lanes.iter().any(|id| self.misses(*id, queue));
-            let lines = lanes
-                .iter()
-                .filter_map(|id| self.lanes.get(id)?.line.as_ref());
-            let mut ready = lines.filter(|it| it.ready);
-            let greeted = link.is_some() && ready.clone().next().is_some();
-            if greeted && !missed && queue.hops.is_out(hop) {
-                queue.hops.heard(now, hop);
-            }
-            let owing = ready.clone().any(|it| it.client.is_busy());
-            let asked = ready.any(|it| it.client.awaits());
-            let answer = answer_time(link) + link.filter(|_| asked).map_or(Duration::ZERO, owed);
-            if queue.hops.judge(now, hop, missed, answer) {
-                if greeted && owing {
-                    queue.hops.doubt(now, hop);
-                }
-                for id in lanes {
-                    if self.lanes.get(&id).is_some_and(|it| it.line.is_some()) {
-                        self.lose(now, id, "nothing comes from there", queue, asks);
-                    }
-                }
-            }
-        }
-        queue.choose_hops();
-    }
-
-    /// Whether a lane waits for its hop: for a connection, or for a reply.
-    fn misses(&self, id: LaneId, queue: &Queue) -> bool {
-        let Some(lane) = self.lanes.get(&id) else {
-            return false;
-        };
-        match &lane.line {
-            Some(line) => {
-                // Others' switches may look at a message for minutes before they answer.
-                let owes = line.client.awaits() && line.client.offers().resume;
-                !line.ready || line.is_behind() || owes
-            }
-            None if id.2 > 0 => false,
-            None => lane.failures > 0 || queue.first(Way::Hop(id.0), id.1).is_some(),
         }
     }
 
@@ -720,8 +687,9 @@ impl Lanes {
             return queue.finish(now, (way, of), outcomes, asks);
         }
         let tunnel = !offers.priority;
-        let prefix = message.prefix(tunnel);
-        let less = if tunnel { message.tunnel_octets() } else { 0 };
+        let thin = message.is_thin_for(queue.hops.get(id.0).map(|it| it.to));
+        let prefix = message.prefix(tunnel, thin);
+        let cuts = message.cuts(tunnel, thin);
         let letter = Letter {
             id: of,
             sender: message.sender.clone(),
@@ -732,7 +700,7 @@ impl Lanes {
             headers_only: message.headers_only,
             envid: message.envid.clone(),
             by,
-            octets: (message.octets + prefix.len() as u64).saturating_sub(less),
+            octets: (message.octets + prefix.len() as u64).saturating_sub(cuts.octets()),
             recipients,
         };
         queue.begin(way, of);
@@ -741,6 +709,7 @@ impl Lanes {
             id: of,
             offset: 0,
             prefix,
+            cuts,
             tunnel,
             reading: false,
             paused: false,
@@ -884,12 +853,14 @@ fn owed(link: Link) -> Duration {
 fn is_permanent((hop, precedence, _): LaneId, queue: &Queue) -> bool {
     let there = queue.hops.get(hop);
     let ours = there.is_some_and(|it| it.port.is_none());
-    ours && queue.settings.lanes[precedence.index()].permanent
+    ours && !polls::is_polled(queue, hop, precedence)
+        && queue.settings.lanes[precedence.index()].permanent
 }
 
-/// Whether a lane has a connection without messages, too: one that stays open, or that shows
-/// whether a hop is there again.
+/// Whether a lane has a connection without messages, too: one that stays open, that shows whether a
+/// hop is there again, or by which that is asked for messages.
 fn stays(id: LaneId, queue: &Queue) -> bool {
-    let probes = (id.1, id.2) == (Precedence::Routine, 0) && queue.hops.is_out(id.0);
+    let probes = (id.1, id.2) == (Precedence::Routine, 0)
+        && (queue.hops.is_out(id.0) || polls::asks(queue, id.0));
     probes || is_permanent(id, queue)
 }

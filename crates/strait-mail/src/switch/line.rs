@@ -66,7 +66,7 @@ impl Line {
         let before = sending.prefix.len() as u64;
         let prefix = usize::try_from(octets).map_or(before as usize, |it| it.min(before as usize));
         sending.prefix.drain(..prefix);
-        sending.offset = octets.saturating_sub(before);
+        sending.offset = sending.cuts.behind(octets.saturating_sub(before));
         let whole = queue.message(of).map_or(0, |it| it.octets);
         if sending.prefix.is_empty() && sending.offset >= whole {
             self.client.piece(&[], true);

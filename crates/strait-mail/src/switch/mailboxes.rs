@@ -50,7 +50,7 @@ impl Mailboxes {
             return;
         };
         let mut octets = format!("Return-Path: <{}>\r\n", message.sender).into_bytes();
-        octets.extend(message.prefix(false));
+        octets.extend(message.prefix(false, false));
         let recipients = queue.recipients(Way::Mailbox, id);
         queue.begin(Way::Mailbox, id);
         asks.load(text_key(id), 0, u64::from(LOAD_OCTETS_MAX), Pending::Copy);

@@ -3,12 +3,16 @@
 mod arrivals;
 mod asks;
 mod deadlines;
+mod edge;
 mod hops;
+mod known;
 mod lanes;
 mod line;
 mod mailboxes;
 mod moves;
+mod orders;
 mod outcomes;
+mod polls;
 mod queue;
 mod repeats;
 mod sending;
@@ -56,6 +60,8 @@ pub struct Settings {
     pub octets_max: u64,
     /// The least seconds in which a message may be wanted to be there or return.
     pub by_min: u64,
+    /// How long a message that a program brings once more is known; zero if it isn't.
+    pub repeats: Duration,
     /// Messages at a time.
     pub messages_max: usize,
     /// Who may bring mail where that is asked.
@@ -122,6 +128,17 @@ pub struct RouteSettings {
     pub hops: Vec<HopSettings>,
     /// How long one may be down or silent before the next is tried.
     pub patience: Duration,
+    /// Long messages follow behind their text.
+    pub text_first: Option<TextFirst>,
+}
+
+/// When a message's text goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextFirst {
+    /// If the message has more octets.
+    pub octets: u64,
+    /// The precedence by which all of it follows: if its own is higher.
+    pub rest: Precedence,
 }
 
 /// A next hop.
@@ -135,6 +152,12 @@ pub struct HopSettings {
     pub lmtp: bool,
     /// Connections at a time that a precedence may have, where it waits for each answer.
     pub connections: usize,
+    /// It is told no more of a message's way than which switches took it, and when.
+    pub thin: bool,
+    /// What has this precedence at most waits until it asks for it.
+    pub polled: Option<Precedence>,
+    /// How often this switch asks it for what waits there.
+    pub poll: Option<Duration>,
     /// A profile of TLS, without which nothing goes there, and the name in its certificate.
     pub tls: Option<(String, String)>,
     /// Who this switch says there that it is, and a file with the password.

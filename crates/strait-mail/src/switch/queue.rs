@@ -6,7 +6,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use strait_core::chance::Stream as Chance;
-use strait_core::mail::{MailOrder, MailState};
 use strait_core::node::{StoreError, StoreOp};
 use strait_core::stats::MailStats;
 use strait_core::{Duration, Instant};
@@ -15,7 +14,9 @@ use super::Settings;
 use super::asks::{Asks, Change, Pending};
 use super::deadlines::Deadlines;
 use super::hops::Hops;
+use super::known::Known;
 use super::moves::divert_of;
+use super::polls::limit;
 use super::repeats::Repeats;
 use crate::command::{DeliverBy, domain_of};
 use crate::message::{Message, Recipient};
@@ -83,27 +84,29 @@ pub(super) struct Queue {
     pub(super) stats: MailStats,
     /// What other switches sent.
     pub(super) repeats: Repeats,
+    /// What programs brought.
+    pub(super) known: Known,
     /// Where they are sent.
     pub(super) hops: Hops,
     pub(super) messages: BTreeMap<u64, Message>,
     pub(super) jobs: BTreeMap<(Way, u64), Job>,
     /// By way and precedence, what can go.
-    ready: BTreeMap<(Way, Precedence), BTreeSet<u64>>,
+    pub(super) ready: BTreeMap<(Way, Precedence), BTreeSet<u64>>,
     pub(super) later: BTreeSet<(Instant, Way, u64)>,
     /// When messages are given up, and when they are late.
     expiries: Deadlines,
     lates: Deadlines,
-    next: u64,
+    pub(super) next: u64,
     tokens: Chance,
     /// The least precedence that goes to other switches.
-    minimize: Precedence,
+    pub(super) minimize: Precedence,
     /// When it looked last.
-    looked: Instant,
+    pub(super) looked: Instant,
     /// When a message has been here for too long, and which have.
     alarms: Deadlines,
     overdue: BTreeSet<u64>,
     /// A moment and the calendar's seconds then.
-    calendar: Option<(Instant, u64)>,
+    pub(super) calendar: Option<(Instant, u64)>,
     /// Envelopes that are to be read yet, and how many are being read.
     unread: VecDeque<u64>,
     loads: usize,
@@ -116,6 +119,15 @@ fn key(kind: &[u8], id: u64) -> Vec<u8> {
 /// The key of a message's text.
 pub(super) fn text_key(id: u64) -> Vec<u8> {
     key(TEXTS, id)
+}
+
+/// Whether a domain is one of these zones, or below one.
+pub(super) fn is_below(zones: &[String], domain: &str) -> bool {
+    let domain = domain.to_ascii_lowercase();
+    zones.iter().any(|zone| {
+        let zone = zone.to_ascii_lowercase();
+        zone == "." || domain == zone || domain.ends_with(&format!(".{zone}"))
+    })
 }
 
 /// The number in a key of this kind.
@@ -131,6 +143,7 @@ impl Queue {
         Self {
             stats: MailStats::default(),
             repeats: Repeats::default(),
+            known: Known::restore(settings.repeats, &[]).0,
             hops: Hops::new(&settings.routes, BTreeMap::new()),
             settings,
             messages: BTreeMap::new(),
@@ -156,7 +169,10 @@ impl Queue {
         let of = |kind| stored.iter().filter_map(move |(key, _)| number(key, kind));
         let envelopes: BTreeSet<u64> = of(ENVELOPES).collect();
         let orphans = of(TEXTS).filter(|id| !envelopes.contains(id));
-        let batch: Vec<StoreOp> = orphans.map(|id| StoreOp::Delete(text_key(id))).collect();
+        let mut batch: Vec<StoreOp> = orphans.map(|id| StoreOp::Delete(text_key(id))).collect();
+        let (known, gone) = Known::restore(self.settings.repeats, stored);
+        self.known = known;
+        batch.extend(gone);
         if !batch.is_empty() {
             asks.forget(batch);
         }
@@ -167,42 +183,6 @@ impl Queue {
         self.hops = Hops::new(&self.settings.routes, diverts.collect());
         let minimize = stored.iter().find_map(|(key, _)| number(key, MINIMIZE));
         self.set_minimize(minimize.unwrap_or(0));
-    }
-
-    fn set_minimize(&mut self, least: u64) {
-        let index = usize::try_from(least).unwrap_or(usize::MAX);
-        self.minimize = Precedence::ALL[index.min(Precedence::ALL.len() - 1)];
-        self.stats.minimize = self.minimize.index() as u64;
-    }
-
-    /// An operator's order, kept over restarts.
-    fn minimize(&mut self, least: u64, asks: &mut Asks) {
-        self.set_minimize(least);
-        let change = Change {
-            minimize: true,
-            ..Change::default()
-        };
-        self.store(change, asks);
-    }
-
-    /// Why a precedence doesn't go to other switches now.
-    pub(super) fn closed(&self, precedence: Precedence) -> Option<MailState> {
-        if precedence < self.minimize {
-            return Some(MailState::Minimized);
-        }
-        let hours = self.settings.lanes[precedence.index()].hours?;
-        let (at, unix_s) = self.calendar?;
-        let open = hours.contains(unix_s + self.looked.since(at).as_secs());
-        (!open).then_some(MailState::Closed)
-    }
-
-    /// When some precedence's hours begin or end next.
-    fn next_hours(&self) -> Option<Instant> {
-        let (at, unix_s) = self.calendar?;
-        let now_s = unix_s + self.looked.since(at).as_secs();
-        let all = self.settings.lanes.iter().filter_map(|it| it.hours);
-        let next_s = all.map(|it| it.next(now_s)).min()?;
-        Some(at + Duration::from_secs(next_s - unix_s))
     }
 
     /// A number for a new message.
@@ -289,14 +269,10 @@ impl Queue {
         if self.is_mailbox(address) {
             return Some(Target::Mailbox);
         }
-        let domain = domain_of(address).to_ascii_lowercase();
-        let below = |zone: &String| {
-            let zone = zone.to_ascii_lowercase();
-            zone == "." || domain == zone || domain.ends_with(&format!(".{zone}"))
-        };
+        let domain = domain_of(address);
         let mut routes = self.settings.routes.iter();
-        let route = routes.position(|it| it.domains.iter().any(below));
-        route.filter(|_| !self.is_own(&domain)).map(Target::Route)
+        let route = routes.position(|it| is_below(&it.domains, domain));
+        route.filter(|_| !self.is_own(domain)).map(Target::Route)
     }
 
     pub(super) fn target(&self, way: Way) -> Option<Target> {
@@ -329,7 +305,7 @@ impl Queue {
     }
 
     /// Has a message go by its ways.
-    fn queue(&mut self, now: Instant, id: u64, asks: &mut Asks) {
+    pub(super) fn queue(&mut self, now: Instant, id: u64, asks: &mut Asks) {
         let Some(message) = self.messages.get(&id) else {
             return;
         };
@@ -359,7 +335,8 @@ impl Queue {
     pub(super) fn first(&self, way: Way, precedence: Precedence) -> Option<u64> {
         let goes = way == Way::Mailbox || self.closed(precedence).is_none();
         let ready = self.ready.get(&(way, precedence)).filter(|_| goes)?;
-        ready.first().copied()
+        let limit = limit(self, way, precedence);
+        ready.first().copied().filter(|id| *id < limit)
     }
 
     /// How many wait for a way and may go.
@@ -369,7 +346,7 @@ impl Queue {
             .ready
             .get(&(way, precedence))
             .filter(|_| first.is_some());
-        ready.map_or(0, BTreeSet::len)
+        ready.map_or(0, |it| it.range(..limit(self, way, precedence)).count())
     }
 
     pub(super) fn message(&self, id: u64) -> Option<&Message> {
@@ -476,6 +453,7 @@ impl Queue {
             return;
         };
         let (mut stay, mut told, mut later) = (Vec::new(), BTreeMap::new(), None);
+        let mut failed = false;
         let remote = match way {
             Some(Way::Hop(hop)) => self.hops.get(hop).map(|it| it.to),
             _ => None,
@@ -517,6 +495,7 @@ impl Queue {
                 }
                 Outcome::Never(status, text) => {
                     self.stats.failed += 1;
+                    failed = true;
                     if Action::Failed.is_wanted(&recipient) && !message.sender.is_empty() {
                         tell(Action::Failed, recipient, status, text);
                     } else {
@@ -535,6 +514,9 @@ impl Queue {
             ids: alloc::vec![id],
             ..Change::default()
         };
+        if failed {
+            change.texts.extend(self.known.forget(id));
+        }
         for (action, told) in told.into_values() {
             self.tell(now, action, &about, &told, &mut change, asks);
         }
@@ -803,40 +785,10 @@ impl Queue {
             .collect()
     }
 
-    fn is_busy(&self, id: u64) -> bool {
+    pub(super) fn is_busy(&self, id: u64) -> bool {
         let ways = self.ways(id);
         ways.iter()
             .any(|way| self.jobs.get(&(*way, id)).is_some_and(|job| job.busy))
-    }
-
-    /// An operator's order.
-    pub(super) fn obey(&mut self, now: Instant, order: MailOrder, asks: &mut Asks) {
-        let (id, hold) = match order {
-            MailOrder::Minimize(least) => return self.minimize(least, asks),
-            MailOrder::Hold(id) => (id, true),
-            MailOrder::Release(id) => (id, false),
-            MailOrder::Reroute(id, to) => return self.reroute(id, to, asks),
-            MailOrder::Divert(from, to) => return self.divert(from, to, asks),
-        };
-        let Some(message) = self.messages.get_mut(&id).filter(|it| it.held != hold) else {
-            return;
-        };
-        message.held = hold;
-        if hold {
-            // What is being sent goes on: it can't be called back.
-            for way in self.ways(id) {
-                self.set_ready(way, id, false);
-                self.jobs.retain(|key, job| *key != (way, id) || job.busy);
-            }
-            self.later.retain(|(_, _, of)| *of != id);
-        } else if !self.is_busy(id) {
-            self.queue(now, id, asks);
-        }
-        let change = Change {
-            ids: alloc::vec![id],
-            ..Change::default()
-        };
-        self.store(change, asks);
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {

@@ -6,6 +6,7 @@ use strait_core::work::Work;
 
 use super::lanes::LaneId;
 use crate::client::Offers;
+use crate::message::Cuts;
 use crate::pack::{self, Before};
 
 /// A piece has so many times as many octets as go on the line, at most: what the next ones get
@@ -31,7 +32,9 @@ pub(super) struct Sending {
     pub(super) offset: u64,
     /// What goes before it.
     pub(super) prefix: Vec<u8>,
-    /// Fields `MT-Priority` are left out.
+    /// What of it isn't sent.
+    pub(super) cuts: Cuts,
+    /// Its value goes in a field: whoever takes it is no switch of ours.
     pub(super) tunnel: bool,
     /// A piece is being read.
     pub(super) reading: bool,

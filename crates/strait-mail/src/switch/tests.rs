@@ -13,12 +13,15 @@ use super::*;
 
 mod connections;
 mod deadlines;
+mod edge;
 mod faults;
 mod hops;
 mod hostile;
 mod lmtp;
 mod orders;
 mod packed;
+mod polls;
+mod repeats;
 mod server;
 mod strict;
 
@@ -58,6 +61,9 @@ fn hop(to: IpAddr) -> HopSettings {
         port: None,
         lmtp: false,
         connections: 1,
+        thin: false,
+        polled: None,
+        poll: None,
         tls: None,
         login: None,
     }
@@ -97,10 +103,12 @@ fn settings(at: usize) -> Settings {
             domains: vec![names[1 - at].into()],
             hops: vec![hop(own_ip(1 - at))],
             patience: Duration::from_secs(30),
+            text_first: None,
         }],
         lanes: lanes(),
         octets_max: 1_000_000,
         by_min: 0,
+        repeats: Duration::from_secs(86_400),
         messages_max: 1000,
         users: Vec::new(),
         dictionary: b"Received: from by with ESMTP id PRIORITY".to_vec(),
@@ -544,7 +552,11 @@ impl World {
 
     fn is_empty(&self) -> bool {
         // What was taken of other switches is known for long.
-        let known = |key: &Vec<u8>| key.starts_with(b"mail/taken/");
+        let known = |key: &Vec<u8>| {
+            [&b"mail/taken/"[..], b"mail/known/"]
+                .iter()
+                .any(|it| key.starts_with(it))
+        };
         self.sites.iter().all(|it| it.store.keys().all(known))
     }
 }
@@ -829,68 +841,4 @@ fn noise(lines: usize) -> String {
     };
     let mut line = || (0..75).map(|_| letter()).collect::<String>() + "\r\n";
     (0..lines).map(|_| line()).collect()
-}
-
-/// A message of a hundred pieces, whose link goes after so many octets of all that is said: it goes
-/// on where it was, and lies in its mailbox once.
-#[test]
-fn a_message_goes_on_behind_what_has_come() {
-    let text = format!("Subject: x\r\n\r\n{}", noise(1300));
-    for cut in 0..60_usize {
-        let mut world = World::new();
-        world.deaf = cut % 2 == 0;
-        world.up = false;
-        world.submit(1, "", "ops@b.example", &text);
-        world.up = true;
-        world.left = 1 + cut * cut * 31;
-        world.crossed.clear();
-        world.run();
-        let broke = !world.up;
-        let before: usize = world.crossed.iter().map(|it| it.1).sum();
-        if cut % 3 == 0 {
-            world.restart(0);
-        }
-        world.pass(Duration::from_secs(30));
-        (world.up, world.left) = (true, usize::MAX);
-        world.pass(Duration::from_secs(60));
-        assert_eq!(world.files(1), 1, "cut {cut}");
-        let delivered = &world.sites[1].delivered[0].2;
-        let end = text.replace("\r\n", "\n");
-        assert!(delivered.ends_with(&format!("{end}\n")), "cut {cut}");
-        let all: usize = world.crossed.iter().map(|it| it.1).sum();
-        assert!(
-            all < text.len() * 9 / 10 + 6000,
-            "cut {cut}: {all} octets crossed"
-        );
-        let stats = world.sites[1].switch.stats();
-        assert_eq!(stats.accepted, 1, "cut {cut}");
-        if broke && before > 10_000 && stats.repeats == 0 {
-            assert!(stats.resumed_octets > 5000, "cut {cut}, {before} octets");
-        }
-        assert!(world.is_empty(), "cut {cut}");
-    }
-}
-
-/// What crossed of a message's dialogue ends after each octet in turn.
-#[test]
-fn a_message_comes_once_wherever_its_dialogue_ends() {
-    let mut whole = World::new();
-    whole.submit(1, " MT-PRIORITY=4", "ops@b.example", "\r\nhello");
-    let octets: usize = whole.crossed.iter().map(|it| it.1).sum();
-    let mut repeats = 0;
-    for left in 1..octets + 400 {
-        for killed in [None, Some(0), Some(1)] {
-            let mut world = World::new();
-            (world.left, world.deaf) = (left, left % 2 == 0);
-            world.submit(1, " MT-PRIORITY=4", "ops@b.example", "\r\nhello");
-            world.pass(Duration::from_secs(10));
-            killed.into_iter().for_each(|at| world.restart(at));
-            (world.up, world.left) = (true, usize::MAX);
-            world.pass(Duration::from_secs(120));
-            assert_eq!(world.files(1), 1, "{left} octets, {killed:?}");
-            assert!(world.is_empty(), "{left} octets, {killed:?}");
-            repeats += world.sites[1].switch.stats().repeats;
-        }
-    }
-    assert!(repeats > 0, "no last answer was lost");
 }

@@ -8,6 +8,7 @@ use strait_core::Instant;
 use strait_core::mail::{MailEntry, MailHop, MailLane, MailState, MailView};
 
 use super::lanes::Lanes;
+use super::polls::limit;
 use super::queue::{Job, Queue, Way};
 use crate::command::DeliverBy;
 use crate::message::Message;
@@ -88,7 +89,7 @@ impl View<'_> {
     fn entry(&self, id: u64, message: &Message, way: Option<Way>, ahead_octets: u64) -> MailEntry {
         let job = way.and_then(|way| self.queue.jobs.get(&(way, id)));
         let state = match (way, job) {
-            (Some(way), Some(job)) => self.state(way, message, job),
+            (Some(way), Some(job)) => self.state((way, id), message, job),
             _ => MailState::Held,
         };
         let link = match way {
@@ -134,7 +135,7 @@ impl View<'_> {
         }
     }
 
-    fn state(&self, way: Way, message: &Message, job: &Job) -> MailState {
+    fn state(&self, (way, id): (Way, u64), message: &Message, job: &Job) -> MailState {
         let own = message.precedence();
         match way {
             _ if job.later.is_some() => MailState::Later,
@@ -144,7 +145,9 @@ impl View<'_> {
                 MailState::Doubtful
             }
             Way::Hop(hop) => {
+                let polled = id >= limit(self.queue, way, own);
                 let closed = self.queue.closed(own);
+                let closed = closed.or_else(|| polled.then_some(MailState::Polled));
                 closed.unwrap_or_else(|| self.lanes.state(hop, own, self.queue))
             }
         }

@@ -12,8 +12,8 @@ use strait_core::units::{Octets, Time};
 use strait_link::payload::Dictionary;
 use strait_mail::command::{domain_of, is_address, is_domain};
 use strait_mail::{
-    HopSettings, Hours, LaneSettings, ListenSettings, Precedence, RouteSettings, Settings, Tls,
-    UserSettings, Yields,
+    HopSettings, Hours, LaneSettings, ListenSettings, Precedence, RouteSettings, Settings,
+    TextFirst, Tls, UserSettings, Yields,
 };
 use strait_qos::Dscp;
 
@@ -69,6 +69,10 @@ pub struct MailConfig {
     /// The least time in which a message may be wanted to be there or return (DELIVERBY).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliver_by_min: Option<Time>,
+    /// How long a message is known that a program brings once more, as it had no reply: a day if
+    /// absent, never if zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Time>,
     /// Messages at a time.
     #[serde(default = "MailConfig::default_messages_max")]
     pub messages_max: usize,
@@ -108,6 +112,12 @@ pub struct MailRouteConfig {
     /// How long one may be down or silent before the next is tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Time>,
+    /// A message with attachments that is longer follows behind its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_first: Option<Octets>,
+    /// The precedence by which it follows; Deferred if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attachments: Option<Precedence>,
 }
 
 /// A next hop of a route.
@@ -126,6 +136,15 @@ pub struct MailHopConfig {
     /// answer (it has no PIPELINING, or no CHUNKING).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<usize>,
+    /// It is told no more of a message's way than which switches took it, and when.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub thin_traces: bool,
+    /// What has this precedence at most waits until the next hop asks for it (ETRN).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub polled: Option<Precedence>,
+    /// How often it is asked for what waits there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll: Option<Time>,
     /// A table `[tls.NAME]` with whom to trust: nothing goes there without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<String>,
@@ -212,6 +231,8 @@ impl MailConfig {
     pub const EACH_MAX: usize = 256;
     const OCTETS: core::ops::RangeInclusive<u64> = 10_000..=100_000_000;
     const BY_MIN_MAX: Duration = Duration::from_secs(86_400);
+    const REPEATS: Duration = Duration::from_secs(86_400);
+    const REPEATS_MAX: Duration = Duration::from_secs(30 * 86_400);
     const MESSAGES: core::ops::RangeInclusive<usize> = 16..=100_000;
 
     const fn default_octets_max() -> Octets {
@@ -324,6 +345,7 @@ impl MailConfig {
             lanes,
             octets_max: self.octets_max.0,
             by_min: self.deliver_by_min.map_or(0, |it| it.0.as_secs()),
+            repeats: self.repeats.map_or(Self::REPEATS, |it| it.0),
             messages_max: self.messages_max,
             users: self.users.iter().map(MailUserConfig::settings).collect(),
             dictionary: Dictionary::built_in().octets().to_vec(),
@@ -372,6 +394,12 @@ impl MailConfig {
             .is_some_and(|it| it.0 > Self::BY_MIN_MAX)
         {
             return Err(invalid("[mail] deliver_by_min", "must be a day at most"));
+        }
+        if self.repeats.is_some_and(|it| it.0 > Self::REPEATS_MAX) {
+            return Err(invalid(
+                "[mail] repeats",
+                "must be 30 days at most, or \"0 s\"",
+            ));
         }
         if !Self::MESSAGES.contains(&self.messages_max) {
             return Err(invalid("[mail] messages_max", "must be 16 to 100000"));
@@ -495,6 +523,9 @@ impl MailHopConfig {
             port: self.port,
             lmtp: self.lmtp,
             connections: self.connections.unwrap_or(1),
+            thin: self.thin_traces,
+            polled: self.polled,
+            poll: self.poll.map(|it| it.0),
             tls: self.tls.clone().map(|profile| {
                 let host = self.host.clone();
                 (profile, host.unwrap_or_else(|| format!("{}", self.to)))
@@ -504,6 +535,22 @@ impl MailHopConfig {
     }
 
     const CONNECTIONS: core::ops::RangeInclusive<usize> = 1..=8;
+    const POLL: core::ops::RangeInclusive<Duration> =
+        Duration::from_secs(10)..=Duration::from_secs(7 * 86_400);
+
+    /// Whether it is asked, or asks, as that can be done.
+    fn validate_polls(&self) -> Result<(), &'static str> {
+        let polls = self.polled.is_some() || self.poll.is_some();
+        match self.poll {
+            _ if polls && self.lmtp => {
+                Err("has no polls: a server of mailboxes (`lmtp`) has no ETRN")
+            }
+            Some(every) if !Self::POLL.contains(&every.0) => {
+                Err("takes a `poll` of 10 s to 7 days")
+            }
+            _ => Ok(()),
+        }
+    }
 
     /// Whether it says who this switch is as that can be said.
     fn validate_login(&self) -> Result<(), &'static str> {
@@ -525,6 +572,7 @@ impl MailRouteConfig {
     /// Next hops of a route, and how long one may be away.
     const HOPS_MAX: usize = 8;
     const AFTER: Duration = Duration::from_secs(30);
+    const TEXT_FIRST: core::ops::RangeInclusive<u64> = 1000..=100_000_000;
     const AFTER_MAX: Duration = Duration::from_secs(86_400);
 
     /// All its next hops, in order.
@@ -537,6 +585,10 @@ impl MailRouteConfig {
             domains: self.domains.clone(),
             hops: self.hops().map(MailHopConfig::settings).collect(),
             patience: self.after.map_or(Self::AFTER, |it| it.0),
+            text_first: self.text_first.map(|octets| TextFirst {
+                octets: octets.0,
+                rest: self.attachments.unwrap_or(Precedence::Deferred),
+            }),
         }
     }
 
@@ -560,6 +612,7 @@ impl MailRouteConfig {
             if !MailHopConfig::CONNECTIONS.contains(&connections) {
                 return Err(invalid(own(), "takes 1 to 8 `connections`"));
             }
+            hop.validate_polls().map_err(|why| invalid(own(), why))?;
             let login = hop.validate_login();
             login.map_err(|why| invalid(format!("[[mail.route]] {}", hop.to), why))?;
             if !seen.insert(hop.to) {
@@ -579,6 +632,17 @@ impl MailRouteConfig {
         if self.after.is_some() && self.next.is_empty() {
             let message = "needs a [[mail.route.next]]: when that is tried";
             return Err(invalid(format!("{} after", place()), message));
+        }
+        if self
+            .text_first
+            .is_some_and(|it| !Self::TEXT_FIRST.contains(&it.0))
+        {
+            let message = "must be 1 kB to 100 MB";
+            return Err(invalid(format!("{} text_first", place()), message));
+        }
+        if self.attachments.is_some() && self.text_first.is_none() {
+            let message = "needs `text_first`: of messages that are longer";
+            return Err(invalid(format!("{} attachments", place()), message));
         }
         let right = |it: &String| it == "." || is_domain(it);
         if self.domains.is_empty()
@@ -681,6 +745,10 @@ mod tests {
                 format!("{at}\ndeliver_by_min = \"48 h\""),
                 "[mail] deliver_by_min",
             ),
+            (
+                format!("{at}\nrepeats = \"721 h\""),
+                "[mail] repeats: must be",
+            ),
             (route("domains = []\nto = \"10.9.0.2\""), "1 to 256"),
             (route("domains = [\"a..b\"]\nto = \"10.9.0.2\""), "1 to 256"),
             (
@@ -725,6 +793,22 @@ mod tests {
             (
                 next("to = \"10.9.0.3\"\nport = 25\nconnections = 9"),
                 "10.9.0.3: takes 1 to 8 `connections`",
+            ),
+            (
+                next("to = \"10.9.0.3\"\nport = 24\nlmtp = true\npolled = \"routine\""),
+                "10.9.0.3: has no polls",
+            ),
+            (
+                next("to = \"10.9.0.3\"\npoll = \"9 s\""),
+                "10.9.0.3: takes a `poll` of 10 s",
+            ),
+            (
+                route("domains = [\".\"]\nto = \"10.9.0.2\"\ntext_first = \"999 B\""),
+                "10.9.0.2 text_first: must be 1 kB",
+            ),
+            (
+                route("domains = [\".\"]\nto = \"10.9.0.2\"\nattachments = \"routine\""),
+                "10.9.0.2 attachments: needs `text_first`",
             ),
             (next("to = \"10.9.0.2\""), "`10.9.0.2` is there twice"),
             (

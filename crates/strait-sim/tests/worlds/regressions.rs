@@ -192,6 +192,8 @@ fn names_cross_once_however_slow_the_link_is() {
 #[test]
 fn mail_goes_by_precedence_and_outlives_a_link_and_a_switch() {
     holds("mail/flash.toml");
+    holds("mail/flash-512k.toml");
+    holds("mail/polled.toml");
     holds("mail/cut.toml");
     holds("mail/hops.toml");
     holds("mail/mailboxes.toml");

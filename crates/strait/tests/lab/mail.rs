@@ -1,12 +1,12 @@
-//! Lanes of two message switches by the TCP proxy's session, live as in virtual time. Mail servers
-//! of others on both sides of two switches: by request (`STRAIT_MAIL_SERVERS`), as their times are
-//! judged, and the radio takes three minutes.
+//! Lanes of two message switches, also by the TCP proxy's session, live as in virtual time. Mail
+//! servers of others on both sides of two switches: by request (`STRAIT_MAIL_SERVERS`), as their
+//! times are judged, and the radio takes three minutes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::PoisonError;
 
-use super::{HOST, STRAIT, Told, can_run, run, shortened};
+use super::{HOST, STRAIT, Told, can_run, lab_that, run, shortened};
 
 /// Where `cargo xtask install` unpacks programs that can't be installed beside each other.
 fn unpacked() -> PathBuf {
@@ -91,8 +91,8 @@ fn holds(told: &Told, table: &str) -> bool {
     ["idle", "routine", "flash"].iter().all(near) && others.all(|it| it["ok"] == true)
 }
 
-/// Lanes by the session of two gateways, by a scenario with these changes.
-fn by_session(scenario: &str, changes: &[(&str, &str)], check: &str) {
+/// Lanes of two switches, by a scenario with these changes.
+fn between_switches(scenario: &str, changes: &[(&str, &str)], check: &str) {
     if !can_run(scenario) {
         return;
     }
@@ -126,10 +126,34 @@ fn by_session(scenario: &str, changes: &[(&str, &str)], check: &str) {
 #[test]
 fn lanes_by_a_session_over_a_serial_line_are_as_in_virtual_time() {
     let changes = [("\"100 kB\"", "\"40 kB\""), ("\"60 s\"", "\"40 s\"")];
-    by_session("proxied.toml", &changes, "mail-proxied-all");
+    between_switches("proxied.toml", &changes, "mail-proxied-all");
 }
 
 #[test]
 fn lanes_by_a_session_of_two_hf_stations_are_as_in_virtual_time() {
-    by_session("proxied-hf.toml", &[], "mail-proxied-hf-flash");
+    between_switches("proxied-hf.toml", &[], "mail-proxied-hf-flash");
+}
+
+#[test]
+fn messages_cross_512_kbit_s_between_two_switches_as_in_virtual_time() {
+    between_switches("flash-512k.toml", &[], "mail-all");
+}
+
+#[test]
+fn a_station_fetches_its_mail_live_as_in_virtual_time() {
+    if !can_run("lab polled") {
+        return;
+    }
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let scenario = project.join("scenarios/mail/polled.toml");
+    let told = lab_that(&scenario, &[], |told| {
+        told.checks().iter().all(|it| it["ok"] == true)
+    });
+    told.expect_all(&[
+        "mail-polled-waits",
+        "mail-polled-comes",
+        "mail-polled-flash",
+        "lab-wrong-octets",
+        "lab-nothing-left",
+    ]);
 }

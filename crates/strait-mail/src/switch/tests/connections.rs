@@ -11,6 +11,7 @@ fn world(connections: usize) -> World {
         ..hop(SERVER.into())
     };
     settings.routes.push(RouteSettings {
+        text_first: None,
         domains: vec!["l.example".into()],
         hops: vec![server],
         patience: Duration::from_secs(30),

@@ -11,6 +11,7 @@ fn world() -> World {
         ..hop(SERVER.into())
     };
     settings.routes.push(RouteSettings {
+        text_first: None,
         domains: vec!["l.example".into()],
         hops: vec![lmtp],
         patience: Duration::from_secs(30),
