@@ -5,6 +5,7 @@ use strait_core::time::Duration;
 use strait_core::units::Share;
 
 use crate::Side;
+use crate::cell::CellConfig;
 use crate::config::{Change, Direction, LinkConfig, LinkKind};
 
 impl LinkConfig {
@@ -37,11 +38,11 @@ impl LinkConfig {
     }
 
     fn way(&self, way: &Direction) -> Result<(), KeyError> {
-        match self.kind {
+        match &self.kind {
             LinkKind::Serial(_) => serial(way)?,
             LinkKind::Frames => frames(way)?,
             LinkKind::Hf(_) => hf(way)?,
-            LinkKind::Cell(_) => cell(way)?,
+            LinkKind::Cell(it) => cell(it, way)?,
         }
         probabilities(way)?;
         schedule(&self.kind, way)
@@ -79,7 +80,7 @@ fn frames(way: &Direction) -> Result<(), KeyError> {
     require("frame_octets_max", size, "it must be at least 1")
 }
 
-fn cell(way: &Direction) -> Result<(), KeyError> {
+fn cell(config: &CellConfig, way: &Direction) -> Result<(), KeyError> {
     let speed = "needed: the rate of frames for one station, like rate = \"11 Mbit/s\"";
     require("rate", way.rate.is_some_and(|rate| rate.0 >= 1000), speed)?;
     let size = way.frame_octets_max != Some(0);
@@ -88,7 +89,12 @@ fn cell(way: &Direction) -> Result<(), KeyError> {
         "change",
         way.change.is_none(),
         "a cell keeps its rate: remove it",
-    )
+    )?;
+    let octets = way.frame_octets_max.unwrap_or(LinkConfig::FRAME_OCTETS_MAX);
+    let fits = config.fits(way.rate.map(|rate| rate.0), octets as usize);
+    let why =
+        "the longest frame (`frame_octets_max`) and its acknowledgement don't fit, without `guard`";
+    require("cell.tdma.slot", fits, why)
 }
 
 fn hf(way: &Direction) -> Result<(), KeyError> {

@@ -12,9 +12,11 @@ use crate::build::BuildError;
 use crate::router::Router;
 use crate::world::{Attach, NodeIndex, World};
 
+mod cell;
 mod scale;
 mod torus;
 
+pub use cell::{BareAir, Saturated};
 pub use scale::Scale;
 pub use torus::Torus;
 

@@ -7,11 +7,13 @@
 //!
 //! Modelled are the distributed coordination function of IEEE 802.11-2020 clause 10.3 with EIFS,
 //! reservations (NAV), RTS and CTS before long frames where the file asks for it, and the draw
-//! after each frame, and cards that choose among rates with bit errors by distance. Not modelled
-//! are propagation times, capture, and management frames: all know each other.
+//! after each frame, cards that choose among rates with bit errors by distance, and slots in place
+//! of contention (TDMA). Not modelled are propagation times and management frames: all know each
+//! other.
 
 mod config;
 mod paths;
+mod phy;
 mod rates;
 mod station;
 #[cfg(test)]
@@ -27,20 +29,14 @@ use strait_core::node::{Notice, PortState, Room, TxMeta};
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant, nanos};
 
-pub use self::config::{Adapt, CellConfig, Move, Rate, Wander};
+pub use self::config::{Adapt, CellConfig, Move, Rate, Tdma, Wander, Waveform};
+use self::phy::{ACK_OCTETS, FRAME_OCTETS, Phy, RTS_OCTETS};
 use self::rates::Rates;
 use self::station::{Frame, Station};
 use self::ways::Ways;
 use crate::config::{LinkConfig, LinkKind};
 use crate::stats::ChannelStats;
 use crate::{Deliver, Heard, LossCause, Medium, MediumEvent, PathId, Side, StationId};
-
-/// Octets around a packet: the frame's header and check, and LLC with SNAP.
-const FRAME_OCTETS: u64 = 24 + 4 + 8;
-/// Octets of an acknowledgement, and of a permission to send (CTS).
-const ACK_OCTETS: u64 = 14;
-/// Octets of a question whether a frame may be sent (RTS).
-const RTS_OCTETS: u64 = 20;
 
 /// What happens at a moment that is known before.
 #[derive(Clone, Copy, Debug)]
@@ -63,15 +59,29 @@ struct Emission {
     id: u64,
     from: usize,
     what: What,
-    /// Who notices it, in order, and why it isn't understood there.
-    at: Vec<(usize, Option<LossCause>)>,
+    /// Who notices it, in order.
+    at: Vec<There>,
+}
+
+/// A transmission at a station that notices it.
+#[derive(Clone, Copy, Debug)]
+struct There {
+    station: usize,
+    metres: f64,
+    /// Why it isn't understood.
+    lost: Option<LossCause>,
 }
 
 impl Emission {
+    fn there(&mut self, station: usize) -> Option<&mut There> {
+        let place = self.at.binary_search_by_key(&station, |it| it.station).ok();
+        place.map(|place| &mut self.at[place])
+    }
+
     /// Why a station doesn't understand it; `None` if it does.
     fn lost(&self, to: usize) -> Option<LossCause> {
-        let there = self.at.iter().find(|(other, _)| *other == to);
-        there.map_or(Some(LossCause::Outage), |(_, lost)| *lost)
+        let place = self.at.binary_search_by_key(&to, |it| it.station);
+        place.map_or(Some(LossCause::Outage), |place| self.at[place].lost)
     }
 }
 
@@ -95,31 +105,34 @@ struct Path {
     there: bool,
 }
 
-/// Lengths of time that all share.
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    slot: Duration,
-    sifs: Duration,
-    difs: Duration,
-    eifs: Duration,
-    /// How long a sender waits for an answer to begin.
-    patience: Duration,
+/// Whom a station may reach until some moment, and how far they are if neither moves.
+#[derive(Clone, Debug, Default)]
+struct Near {
+    until: Instant,
+    all: Vec<(usize, Option<f64>)>,
 }
+
+/// Stations of which it is known who begins first, so that few are asked.
+const BLOCK: usize = 16;
+/// For how long it is known who may be near where stations move.
+const NEAR: Duration = Duration::from_secs(1);
 
 /// The stations of a channel. A driver polls up to the moment at which it asks for room or sends.
 #[derive(Clone, Debug)]
 pub struct Cell {
     config: CellConfig,
-    times: Times,
+    phy: Phy,
     ways: Ways,
-    /// Of frames for one station, the highest if there are several.
-    rate: LineRate,
-    basic: LineRate,
     rates: Option<Rates>,
     seed: u64,
     loss: f64,
     frame_octets_max: u32,
     stations: Vec<Station>,
+    /// By station, when it begins if nothing happens; never if it has nothing to send.
+    begins: Vec<Instant>,
+    /// The first of each [`BLOCK`] of these.
+    firsts: Vec<Instant>,
+    near: Vec<Near>,
     paths: Vec<Path>,
     /// By sender and receiver, the path between them and the sender's side.
     between: BTreeMap<(usize, usize), (usize, Side)>,
@@ -127,6 +140,8 @@ pub struct Cell {
     names: BTreeMap<(usize, NeighbourId), usize>,
     agenda: BTreeMap<(Instant, u64), Step>,
     air: Vec<Emission>,
+    /// Of an emission that is over.
+    spare: Vec<There>,
     counted: u64,
     told: VecDeque<MediumEvent>,
 }
@@ -141,76 +156,28 @@ impl Cell {
             return Err(KeyError::new("kind", "is no cell"));
         };
         let way = config.direction(Side::A);
-        let basic = LineRate::new(cell.basic_rate.0, 8);
-        let rate = way.rate.map_or(basic, |rate| LineRate::new(rate.0, 8));
-        let (slot, sifs) = (cell.slot.0, cell.sifs.0);
-        let difs = sifs + 2 * slot;
+        let phy = Phy::of(cell, way.rate.map(|rate| rate.0));
         Ok(Self {
-            times: Times {
-                slot,
-                sifs,
-                difs,
-                eifs: sifs + difs + cell.preamble.0 + basic.time_for(ACK_OCTETS),
-                patience: sifs + slot + cell.preamble.0,
-            },
             ways: Ways::of(cell),
-            rates: Rates::of(cell, rate),
+            rates: Rates::of(cell, phy.rate),
+            phy,
             seed: 0,
-            rate,
-            basic,
             loss: way.loss.map_or(0.0, |loss| loss.0),
             frame_octets_max: way.frame_octets_max.unwrap_or(LinkConfig::FRAME_OCTETS_MAX),
             config: (**cell).clone(),
             stations: Vec::new(),
+            begins: Vec::new(),
+            firsts: Vec::new(),
+            near: Vec::new(),
             paths: Vec::new(),
             between: BTreeMap::new(),
             names: BTreeMap::new(),
             agenda: BTreeMap::new(),
             air: Vec::new(),
+            spare: Vec::new(),
             counted: 0,
             told: VecDeque::new(),
         })
-    }
-
-    /// How long a frame is on the air.
-    fn airtime(&self, octets: usize, rate: LineRate) -> Duration {
-        self.config.preamble.0 + rate.time_for(octets as u64 + FRAME_OCTETS)
-    }
-
-    /// The rate of what a frame of this rate is answered by, or asked for: the highest mandatory
-    /// one that isn't above it.
-    fn control_rate(&self, rate: LineRate) -> LineRate {
-        LineRate::new(rate.bit_s().min(2 * self.basic.bit_s()), 8)
-    }
-
-    /// An acknowledgement of a frame of this rate, or a permission for one.
-    fn ack(&self, rate: LineRate) -> Duration {
-        self.config.preamble.0 + self.control_rate(rate).time_for(ACK_OCTETS)
-    }
-
-    fn rts(&self, rate: LineRate) -> Duration {
-        self.config.preamble.0 + self.control_rate(rate).time_for(RTS_OCTETS)
-    }
-
-    /// Whether the sender of a frame for one station asks before.
-    fn asks(&self, octets: usize) -> bool {
-        let least = self.config.rts;
-        least.is_some_and(|least| octets as u64 >= least.0)
-    }
-
-    /// What a lone station carries in frames of the greatest length.
-    fn usual_rate(&self) -> LineRate {
-        let octets = self.frame_octets_max as usize;
-        let draw = self.times.slot * self.config.window_min / 2;
-        let ack = self.ack(self.rate);
-        let around = self.times.difs + draw + self.times.sifs + ack;
-        let asked = match self.asks(octets) {
-            true => self.rts(self.rate) + ack + 2 * self.times.sifs,
-            false => Duration::ZERO,
-        };
-        let whole = nanos(asked + around + self.airtime(octets, self.rate)).max(1);
-        let bits = octets as u128 * 8 * 1_000_000_000;
-        LineRate::new((bits / u128::from(whole)) as u64, 8)
     }
 
     fn plan(&mut self, at: Instant, step: Step) {
@@ -218,65 +185,125 @@ impl Cell {
         self.agenda.insert((at, self.counted), step);
     }
 
-    /// The station that begins next, and when.
-    fn next_begin(&self) -> Option<(Instant, usize)> {
-        let begins = self.stations.iter().enumerate();
-        let begins = begins.filter_map(|(number, it)| Some((it.begins(&self.times)?, number)));
-        begins.min()
+    /// When a station begins next.
+    fn next_begin(&self) -> Option<Instant> {
+        let firsts = self.firsts.iter().copied();
+        firsts.min().filter(|at| *at != Instant::NEVER)
     }
 
-    fn distance(&self, at: Instant, ends: [usize; 2]) -> f64 {
-        let since = at.since(Instant::ZERO);
-        let [a, b] = ends.map(|end| self.ways.place(end, since));
-        libm::hypot(a[0] - b[0], a[1] - b[1])
+    /// The first station that begins then.
+    fn beginner(&self, at: Instant) -> Option<usize> {
+        let block = self.firsts.iter().position(|it| *it == at)? * BLOCK;
+        let place = self.begins[block..].iter().position(|it| *it == at)?;
+        Some(block + place)
+    }
+
+    /// Something has happened to a station.
+    fn stir(&mut self, station: usize) {
+        let at = self.stations[station].begins(&self.phy);
+        let before = core::mem::replace(&mut self.begins[station], at);
+        let block = station / BLOCK;
+        if at <= self.firsts[block] {
+            self.firsts[block] = at;
+        } else if before == self.firsts[block] {
+            let begins = self.begins[block * BLOCK..].iter().take(BLOCK);
+            self.firsts[block] = begins.copied().min().unwrap_or(Instant::NEVER);
+        }
     }
 
     /// Who notices a station, and who can't understand it for the distance alone.
-    fn audience(&self, at: Instant, from: usize) -> Vec<(usize, Option<LossCause>)> {
-        let sense = self.config.sense.unwrap_or(self.config.reach);
-        let others = (0..self.stations.len()).filter(|other| *other != from);
-        let there = |other: &usize| {
-            let path = self.between.get(&(from, *other));
-            path.is_some_and(|(path, _)| self.paths[*path].there)
-        };
-        let far = |other: usize| (other, self.distance(at, [from, other]));
-        let near = others.filter(there).map(far).filter(|it| it.1 <= sense);
-        near.map(|(other, far)| {
-            (
-                other,
-                (far > self.config.reach).then_some(LossCause::Outage),
-            )
-        })
-        .collect()
+    fn audience(&mut self, at: Instant, from: usize) -> Vec<There> {
+        let mut audience = core::mem::take(&mut self.spare);
+        audience.clear();
+        if self.near[from].until <= at {
+            self.look(at, from);
+        }
+        let (reach, sense) = (self.config.reach(), self.sense());
+        let since = at.since(Instant::ZERO);
+        let mut here = None;
+        let near = self.near[from].all.iter();
+        audience.extend(near.filter_map(|(station, metres)| {
+            let metres = metres.unwrap_or_else(|| {
+                let here = here.get_or_insert_with(|| self.ways.place(from, since));
+                distance(*here, self.ways.place(*station, since))
+            });
+            (metres <= sense).then_some(There {
+                station: *station,
+                metres,
+                lost: (metres > reach).then_some(LossCause::Outage),
+            })
+        }));
+        audience
+    }
+
+    fn sense(&self) -> f64 {
+        self.config.sense.unwrap_or(self.config.reach())
+    }
+
+    /// Finds out who may be near a station.
+    fn look(&mut self, at: Instant, from: usize) {
+        let since = at.since(Instant::ZERO);
+        let here = self.ways.place(from, since);
+        let span = NEAR.as_secs_f64();
+        let Near { until, all } = &mut self.near[from];
+        (*until, _) = (Instant::NEVER, all.clear());
+        let ways = self.between.range((from, 0)..=(from, usize::MAX));
+        for ((_, other), (path, _)) in ways {
+            if !self.paths[*path].there {
+                continue;
+            }
+            let speed = self.ways.speed(from) + self.ways.speed(*other);
+            let metres = distance(here, self.ways.place(*other, since));
+            if speed > 0.0 {
+                *until = at + NEAR;
+            }
+            let sense = self.config.sense.unwrap_or(self.config.reach());
+            if metres <= sense + speed * span {
+                all.push((*other, (speed == 0.0).then_some(metres)));
+            }
+        }
+    }
+
+    /// Who is near has to be found out again.
+    fn stray(&mut self) {
+        self.near.iter_mut().for_each(|it| it.until = Instant::ZERO);
     }
 
     fn emit(&mut self, at: Instant, from: usize, what: What, lasts: Duration) {
         self.counted += 1;
-        let id = self.counted;
-        let mut audience = self.audience(at, from);
-        for (other, lost) in &mut audience {
-            self.stations[*other].notice(at, &self.times);
-            if self.stations[*other].sending {
-                *lost = Some(LossCause::Collision);
-            }
-        }
-        self.stations[from].notice(at, &self.times);
-        self.stations[from].sending = true;
-        for other in &mut self.air {
-            let both = meeting(&mut other.at, &mut audience);
-            both.for_each(|lost| *lost = Some(LossCause::Collision));
-            if let Some((_, lost)) = other.at.iter_mut().find(|(station, _)| *station == from) {
-                *lost = Some(LossCause::Collision);
-            }
-        }
-        let what_it_is = Emission {
-            id,
+        let mut emission = Emission {
+            id: self.counted,
             from,
             what,
-            at: audience,
+            at: self.audience(at, from),
         };
-        self.air.push(what_it_is);
-        self.plan(at + lasts, Step::End(id));
+        for there in &mut emission.at {
+            let other = &mut self.stations[there.station];
+            if other.hears() {
+                meet(
+                    &mut self.air,
+                    there,
+                    self.config.capture,
+                    self.config.path_loss,
+                );
+            }
+            if other.sending {
+                there.lost = Some(LossCause::Collision);
+            }
+            other.notice(at, &self.phy);
+        }
+        self.stations[from].notice(at, &self.phy);
+        self.stations[from].sending = true;
+        emission
+            .at
+            .iter()
+            .for_each(|there| self.stir(there.station));
+        self.stir(from);
+        for there in self.air.iter_mut().filter_map(|other| other.there(from)) {
+            there.lost = Some(LossCause::Collision);
+        }
+        self.plan(at + lasts, Step::End(emission.id));
+        self.air.push(emission);
     }
 
     /// A station's turn has come.
@@ -285,9 +312,9 @@ impl Cell {
             return;
         };
         let rate = self.pick(at, station, to);
-        let (what, lasts) = match to.filter(|_| self.asks(octets)) {
-            Some(to) => (What::Rts { number, to }, self.rts(rate)),
-            None => (What::Frame { number, to }, self.airtime(octets, rate)),
+        let (what, lasts) = match to.filter(|_| self.phy.asks(octets)) {
+            Some(to) => (What::Rts { number, to }, self.phy.rts(rate)),
+            None => (What::Frame { number, to }, self.phy.airtime(octets, rate)),
         };
         self.emit_frame(at, station, to, what, lasts);
     }
@@ -296,8 +323,8 @@ impl Cell {
     fn pick(&mut self, at: Instant, station: usize, to: Option<usize>) -> LineRate {
         let tries = self.stations[station].tries();
         let (rate, number) = match (to, &mut self.rates) {
-            (None, _) => (self.basic, None),
-            (Some(_), None) => (self.rate, None),
+            (None, _) => (self.phy.basic, None),
+            (Some(_), None) => (self.phy.rate, None),
             (Some(to), Some(rates)) => {
                 let (rate, number) = rates.pick(at, self.seed, (station, to), tries);
                 (rate, Some(number))
@@ -317,9 +344,7 @@ impl Cell {
         what: What,
         lasts: Duration,
     ) {
-        for (path, side) in self.ways(station, to) {
-            self.paths[path].stats[side.index()].busy_ns += nanos(lasts);
-        }
+        self.count(station, to, |stats| stats.busy_ns += nanos(lasts));
         if matches!(what, What::Frame { .. }) {
             let it = &mut self.stations[station];
             it.tried = it.picked.take();
@@ -328,10 +353,21 @@ impl Cell {
     }
 
     /// The paths by which a station's frame goes.
-    fn ways(&self, from: usize, to: Option<usize>) -> Vec<(usize, Side)> {
-        let ways = self.between.range((from, 0)..=(from, usize::MAX));
-        let ways = ways.filter(|((_, other), _)| to.is_none_or(|to| to == *other));
-        ways.map(|(_, way)| *way).collect()
+    fn ways(&self, from: usize, to: Option<usize>) -> impl Iterator<Item = (usize, Side)> {
+        let others = to.map_or(0..=usize::MAX, |to| to..=to);
+        let ways = self
+            .between
+            .range((from, *others.start())..=(from, *others.end()));
+        ways.map(|(_, way)| *way)
+    }
+
+    /// Counts something of a station's frame.
+    fn count(&mut self, from: usize, to: Option<usize>, count: impl Fn(&mut ChannelStats)) {
+        let others = to.map_or(0..=usize::MAX, |to| to..=to);
+        let ways = (from, *others.start())..=(from, *others.end());
+        for (_, (path, side)) in self.between.range(ways) {
+            count(&mut self.paths[*path].stats[side.index()]);
+        }
     }
 
     fn count_loss(&mut self, from: usize, to: usize, cause: LossCause, octets: usize) {
@@ -346,21 +382,26 @@ impl Cell {
         };
         let mut emission = self.air.swap_remove(index);
         let (from, what) = (emission.from, emission.what);
-        for (other, lost) in &mut emission.at {
-            if lost.is_none() {
-                let share = self.chance_loss(at, from, *other, what);
-                if self.stations[*other].loses(share) {
-                    *lost = Some(LossCause::Random);
+        let (meant, reserved) = self.reserved(from, what);
+        for there in &mut emission.at {
+            let other = there.station;
+            if there.lost.is_none() {
+                let share = self.chance_loss(from, there.metres, what);
+                if self.stations[other].loses(share) {
+                    there.lost = Some(LossCause::Random);
                 }
             }
-            let (defer, until) = match *lost {
-                Some(_) => (self.times.eifs, at),
-                None => (self.times.difs, at + self.reserved(from, what, *other)),
+            let (defer, until) = match there.lost {
+                Some(_) => (self.phy.times.eifs, at),
+                None if meant == Some(other) => (self.phy.times.difs, at),
+                None => (self.phy.times.difs, at + reserved),
             };
-            self.stations[*other].quiet(at, defer, until);
+            self.stations[other].quiet(at, defer, until);
+            self.stir(other);
         }
-        self.stations[emission.from].sending = false;
-        self.stations[emission.from].quiet(at, self.times.difs, at);
+        self.stations[from].sending = false;
+        self.stations[from].quiet(at, self.phy.times.difs, at);
+        self.stir(from);
         match emission.what {
             What::Frame { number, to } => self.frame_ends(at, number, to, &emission),
             What::Ack { to, number } => self.answered(at, to, number, emission.lost(to)),
@@ -371,15 +412,16 @@ impl Cell {
                         station: to,
                         number,
                     };
-                    self.plan(at + self.times.sifs, permitted);
+                    self.plan(at + self.phy.times.sifs, permitted);
                 }
                 lost => self.answered(at, to, number, lost),
             },
         }
+        self.spare = emission.at;
     }
 
     /// The share of such transmissions that a station in reach doesn't understand.
-    fn chance_loss(&self, at: Instant, from: usize, to: usize, what: What) -> f64 {
+    fn chance_loss(&self, from: usize, metres: f64, what: What) -> f64 {
         let Some(rates) = &self.rates else {
             return self.loss;
         };
@@ -388,30 +430,33 @@ impl Cell {
                 let sender = &self.stations[from];
                 (sender.rate, sender.octets() as u64 + FRAME_OCTETS)
             }
-            What::Rts { .. } => (self.control_rate(self.stations[from].rate), RTS_OCTETS),
+            What::Rts { .. } => (self.phy.control_rate(self.stations[from].rate), RTS_OCTETS),
             What::Ack { to, .. } | What::Cts { to, .. } => {
-                (self.control_rate(self.stations[to].rate), ACK_OCTETS)
+                (self.phy.control_rate(self.stations[to].rate), ACK_OCTETS)
             }
         };
-        let errors = rates.loss(rate, octets, self.distance(at, [from, to]));
+        let errors = rates.loss(rate, octets, metres);
         1.0 - (1.0 - self.loss) * (1.0 - errors)
     }
 
-    /// For how long a station that understands a transmission, and isn't meant, leaves the channel
-    /// to others behind it.
-    fn reserved(&self, from: usize, what: What, other: usize) -> Duration {
-        let Times { sifs, slot, .. } = self.times;
-        let ack = |sender: usize| self.ack(self.stations[sender].rate);
-        match what {
-            What::Frame { to: Some(to), .. } if to != other => sifs + ack(from),
+    /// Who is meant by a transmission, and for how long others that understand it leave the channel
+    /// to them behind it.
+    fn reserved(&self, from: usize, what: What) -> (Option<usize>, Duration) {
+        let sifs = self.phy.times.sifs;
+        let ack = |sender: usize| self.phy.ack(self.stations[sender].rate);
+        let (to, time) = match what {
+            What::Frame { to: Some(to), .. } => (to, sifs + ack(from)),
+            What::Frame { to: None, .. } => return (None, Duration::ZERO),
             // Until it notices the frame: if none comes, it wasn't permitted.
-            What::Rts { to, .. } if to != other => 2 * sifs + ack(from) + slot,
-            What::Cts { to, .. } if to != other => {
+            What::Rts { to, .. } => (to, 2 * sifs + ack(from) + self.phy.times.slot),
+            What::Cts { to, .. } => {
                 let asks = &self.stations[to];
-                2 * sifs + self.airtime(asks.octets(), asks.rate) + ack(to)
+                let frame = self.phy.airtime(asks.octets(), asks.rate);
+                (to, 2 * sifs + frame + ack(to))
             }
-            _ => Duration::ZERO,
-        }
+            What::Ack { to, .. } => (to, Duration::ZERO),
+        };
+        (Some(to), time)
     }
 
     /// A station has asked another whether its frame may be sent.
@@ -427,10 +472,13 @@ impl Cell {
             },
             _ => {
                 let station = from;
-                return self.plan(at + self.times.patience, Step::Silence { station, number });
+                return self.plan(
+                    at + self.phy.times.patience,
+                    Step::Silence { station, number },
+                );
             }
         };
-        self.plan(at + self.times.sifs, step);
+        self.plan(at + self.phy.times.sifs, step);
     }
 
     fn frame_ends(&mut self, at: Instant, number: u64, to: Option<usize>, emission: &Emission) {
@@ -440,8 +488,8 @@ impl Cell {
         };
         let octets = frame.octets.clone();
         let Some(to) = to else {
-            let others: Vec<_> = self.between.range((from, 0)..=(from, usize::MAX)).collect();
-            let others: Vec<usize> = others.into_iter().map(|((_, to), _)| *to).collect();
+            let others = self.between.range((from, 0)..=(from, usize::MAX));
+            let others: Vec<usize> = others.map(|((_, to), _)| *to).collect();
             for to in others {
                 match emission.lost(to) {
                     Some(cause) => self.count_loss(from, to, cause, octets.len()),
@@ -457,13 +505,11 @@ impl Cell {
                 station: from,
                 number,
             };
-            return self.plan(at + self.times.patience, silence);
+            return self.plan(at + self.phy.times.patience, silence);
         }
         if self.stations[from].arrives() {
-            let lasts = self.airtime(octets.len(), self.stations[from].rate);
-            for (path, side) in self.ways(from, Some(to)) {
-                self.paths[path].stats[side.index()].arrived_ns += nanos(lasts);
-            }
+            let lasts = self.phy.airtime(octets.len(), self.stations[from].rate);
+            self.count(from, Some(to), |stats| stats.arrived_ns += nanos(lasts));
             self.deliver(at, from, to, octets);
         }
         let answer = Step::Acknowledge {
@@ -471,7 +517,7 @@ impl Cell {
             to: from,
             number,
         };
-        self.plan(at + self.times.sifs, answer);
+        self.plan(at + self.phy.times.sifs, answer);
     }
 
     fn deliver(&mut self, at: Instant, from: usize, to: usize, octets: Vec<u8>) {
@@ -495,6 +541,7 @@ impl Cell {
             self.over(at, station, true);
         } else if it.fails(self.config.retries, self.config.window_max) {
             it.rests(at);
+            self.stir(station);
         } else {
             self.over(at, station, false);
         }
@@ -502,9 +549,10 @@ impl Cell {
 
     /// A station is done with the frame ahead.
     fn over(&mut self, at: Instant, station: usize, ok: bool) {
-        let Some(frame) = self.stations[station].done(at, self.config.window_min) else {
+        let Some(frame) = self.stations[station].done(at, self.config.window_min()) else {
             return;
         };
+        self.stir(station);
         if let (Some(to), Some(cause)) = (frame.to, frame.lost) {
             self.count_loss(station, to, cause, frame.octets.len());
         }
@@ -525,14 +573,14 @@ impl Cell {
                     // It has begun a frame of its own in the meantime.
                     return self.answered(at, to, number, Some(LossCause::Collision));
                 }
-                let lasts = self.ack(self.stations[to].rate);
+                let lasts = self.phy.ack(self.stations[to].rate);
                 self.emit(at, from, What::Ack { to, number }, lasts);
             }
             Step::Permit { from, to, number } => {
                 if self.stations[from].sending {
                     return self.answered(at, to, number, Some(LossCause::Collision));
                 }
-                let lasts = self.ack(self.stations[to].rate);
+                let lasts = self.phy.ack(self.stations[to].rate);
                 self.emit(at, from, What::Cts { to, number }, lasts);
             }
             Step::Permitted { station, number } => {
@@ -541,7 +589,7 @@ impl Cell {
                     return self.answered(at, station, number, Some(LossCause::Collision));
                 };
                 let (to, octets) = (frame.to, frame.octets.len());
-                let lasts = self.airtime(octets, self.stations[station].rate);
+                let lasts = self.phy.airtime(octets, self.stations[station].rate);
                 self.emit_frame(at, station, to, What::Frame { number, to }, lasts);
             }
             Step::Silence { station, number } => {
@@ -552,20 +600,27 @@ impl Cell {
     }
 }
 
-/// What becomes of two transmissions where both are noticed.
-fn meeting<'a>(
-    one: &'a mut [(usize, Option<LossCause>)],
-    other: &'a mut [(usize, Option<LossCause>)],
-) -> impl Iterator<Item = &'a mut Option<LossCause>> {
-    let stations: Vec<usize> = one.iter().map(|(station, _)| *station).collect();
-    let others: Vec<usize> = other.iter().map(|(station, _)| *station).collect();
-    let both = one
+/// Where transmissions overlap at a station that notices them, as another one comes there: only
+/// one that is so many dB stronger than all others is understood, whenever it began.
+fn meet(air: &mut [Emission], new: &mut There, capture: Option<f64>, path_loss: f64) {
+    let power = |there: &There| libm::pow(there.metres.max(1e-3), -path_loss);
+    let mut all: Vec<&mut There> = air
         .iter_mut()
-        .filter(move |(station, _)| others.binary_search(station).is_ok());
-    let again = other
-        .iter_mut()
-        .filter(move |(station, _)| stations.binary_search(station).is_ok());
-    both.chain(again).map(|(_, lost)| lost)
+        .filter_map(|it| it.there(new.station))
+        .collect();
+    all.push(new);
+    let ratio = capture.map(|db| libm::pow(10.0, db / 10.0));
+    let sum: f64 = all.iter().map(|there| power(there)).sum();
+    for there in all {
+        let own = power(there);
+        if !ratio.is_some_and(|ratio| own >= ratio * (sum - own)) {
+            there.lost = Some(LossCause::Collision);
+        }
+    }
+}
+
+fn distance(a: [f64; 2], b: [f64; 2]) -> f64 {
+    libm::hypot(a[0] - b[0], a[1] - b[1])
 }
 
 impl Medium for Cell {
@@ -585,11 +640,15 @@ impl Medium for Cell {
             let why = "there are more stations: give each one a place, in their order";
             return Err(KeyError::new("cell.places", why));
         }
-        let window = self.config.window_min;
+        let (number, window) = (self.stations.len(), self.config.window_min());
         self.stations
-            .push(Station::new(name, seed, window, self.times.difs, self.rate));
+            .push(Station::new(name, number, seed, window, &self.phy));
+        self.begins.push(Instant::NEVER);
+        self.firsts
+            .resize(self.begins.len().div_ceil(BLOCK), Instant::NEVER);
+        self.near.push(Near::default());
         self.seed = seed;
-        Ok(StationId(self.stations.len() - 1))
+        Ok(StationId(number))
     }
 
     fn add_path(
@@ -607,6 +666,7 @@ impl Medium for Cell {
             stats: <[ChannelStats; 2]>::default(),
             there: true,
         });
+        self.stray();
         Ok(PathId(number))
     }
 
@@ -617,6 +677,12 @@ impl Medium for Cell {
     fn room(&mut self, now: Instant, station: StationId) -> Result<Room, Option<Instant>> {
         if self.stations[station.0].waiting() >= self.config.card {
             return Err(None);
+        }
+        // In others' slots it needn't choose yet.
+        let least = self.phy.exchange(0, false);
+        let turn = self.phy.turns().map(|it| it.next(station.0, now, least));
+        if let Some(turn) = turn.filter(|turn| *turn > now) {
+            return Err(Some(turn));
         }
         Ok(Room {
             octets: self.frame_octets_max as usize,
@@ -640,28 +706,28 @@ impl Medium for Cell {
             return;
         }
         let octets = core::mem::take(octets);
-        for (path, side) in self.ways(station.0, to) {
-            let stats = &mut self.paths[path].stats[side.index()];
+        self.count(station.0, to, |stats| {
             stats.frames += 1;
             stats.octets += octets.len() as u64;
-        }
+        });
         self.counted += 1;
         let frame = Frame {
             number: self.counted,
             id: meta.id,
             name: meta.to,
             to,
+            lasts: self.phy.exchange(octets.len(), to.is_none()),
             octets,
             lost: to.map(|_| LossCause::Outage),
         };
         self.stations[station.0].take(now, frame);
+        self.stir(station.0);
     }
 
     fn next_event(&self) -> Option<Instant> {
         let told = self.told.front().map(|event| event.at);
         let step = self.agenda.first_key_value().map(|((at, _), _)| *at);
-        let begin = self.next_begin().map(|(at, _)| at);
-        told.into_iter().chain(step).chain(begin).min()
+        told.into_iter().chain(step).chain(self.next_begin()).min()
     }
 
     fn poll(&mut self, now: Instant) -> Option<MediumEvent> {
@@ -673,18 +739,23 @@ impl Medium for Cell {
             let begin = self.next_begin();
             match (step, begin) {
                 // What ends at a moment is over before something begins.
-                (Some(at), begin) if at <= now && begin.is_none_or(|(it, _)| at <= it) => {
+                (Some(at), begin) if at <= now && begin.is_none_or(|it| at <= it) => {
                     let (_, step) = self.agenda.pop_first()?;
                     self.happen(at, step);
                 }
-                (_, Some((at, station))) if at <= now => self.begin(at, station),
+                (_, Some(at)) if at <= now => {
+                    let station = self.beginner(at)?;
+                    self.begin(at, station);
+                }
                 _ => return None,
             }
         }
     }
 
-    fn state(&self, _now: Instant, _station: StationId) -> Option<PortState> {
-        let rate = self.usual_rate();
+    fn state(&self, _now: Instant, station: StationId) -> Option<PortState> {
+        let rate = self
+            .phy
+            .usual_rate(self.frame_octets_max as usize, station.0);
         Some(PortState {
             tx_rate: rate,
             rx_rate: rate,
@@ -698,11 +769,13 @@ impl Medium for Cell {
     fn silence(&mut self, now: Instant, station: StationId) {
         let StationId(number) = station;
         for emission in self.air.iter_mut().filter(|it| it.from == number) {
-            for (_, lost) in &mut emission.at {
-                *lost = Some(LossCause::Outage);
+            for there in &mut emission.at {
+                there.lost = Some(LossCause::Outage);
             }
         }
-        for frame in self.stations[number].cut(now) {
+        let held = self.stations[number].cut(now);
+        self.stir(number);
+        for frame in held {
             let to: Vec<usize> = match frame.to {
                 Some(to) => frame.lost.map(|_| to).into_iter().collect(),
                 None => {
@@ -720,6 +793,7 @@ impl Medium for Cell {
 
     fn plug(&mut self, _now: Instant, path: PathId, there: bool) {
         self.paths[path.0].there = there;
+        self.stray();
     }
 
     fn heal(&mut self) {
@@ -732,7 +806,7 @@ impl Medium for Cell {
             .filter(|it| matches!(it.what, Heard::Frame(..)))
             .count();
         let held = |(number, it): (usize, &Station)| {
-            let others = self.ways(number, None).len();
+            let others = self.ways(number, None).count();
             it.frames()
                 .map(|frame| match frame.to {
                     Some(_) => usize::from(frame.lost.is_some()),

@@ -51,7 +51,8 @@ pub(super) struct Rates {
 impl Rates {
     /// Those up to `most`; `None` if the cell has one.
     pub(super) fn of(config: &CellConfig, most: LineRate) -> Option<Self> {
-        let rates = config.rates.iter().map(|it| Rate {
+        let rates = config.rates();
+        let rates = rates.iter().map(|it| Rate {
             rate: LineRate::new(it.rate.0, 8),
             reach: it.reach,
         });
@@ -61,7 +62,7 @@ impl Rates {
             table,
             adapt: config.adapt,
             path_loss: config.path_loss,
-            preamble: config.preamble.0,
+            preamble: config.times()[2],
             cards: BTreeMap::new(),
         })
     }

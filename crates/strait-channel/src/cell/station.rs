@@ -10,7 +10,7 @@ use strait_core::id::TxId;
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant, nanos};
 
-use super::Times;
+use super::phy::Phy;
 use crate::LossCause;
 
 /// A frame in a card.
@@ -25,6 +25,8 @@ pub(super) struct Frame {
     /// The receiver; `None` if it is for all.
     pub(super) to: Option<usize>,
     pub(super) octets: Vec<u8>,
+    /// Until it is acknowledged, at the cell's rate.
+    pub(super) lasts: Duration,
     /// Why it would be lost if it were given up now; `None` once it has arrived.
     pub(super) lost: Option<LossCause>,
 }
@@ -32,6 +34,7 @@ pub(super) struct Frame {
 /// What a station does.
 #[derive(Clone, Debug)]
 pub(super) struct Station {
+    number: usize,
     queue: VecDeque<Frame>,
     /// When the frame ahead came there.
     ready: Instant,
@@ -64,21 +67,22 @@ pub(super) struct Station {
 }
 
 impl Station {
-    pub(super) fn new(name: &str, seed: u64, window: u32, defer: Duration, rate: LineRate) -> Self {
+    pub(super) fn new(name: &str, number: usize, seed: u64, window: u32, phy: &Phy) -> Self {
         let stream = |purpose: &str| Stream::new(seed, &format!("cell.{name}.{purpose}"));
         Self {
+            number,
             queue: VecDeque::new(),
             ready: Instant::ZERO,
             busy: 0,
             clear: Instant::ZERO,
-            defer,
+            defer: phy.times.difs,
             slots: 0,
             window,
             tries: 0,
             waits: false,
             due: None,
             sending: false,
-            rate,
+            rate: phy.rate,
             picked: None,
             tried: None,
             lost: None,
@@ -118,29 +122,38 @@ impl Station {
         self.slots = self.draws.below(u64::from(self.window) + 1) as u32;
     }
 
-    /// When its slots are over, if nobody sends until then.
-    fn over(&self, times: &Times) -> Instant {
-        self.clear + self.defer + times.slot * self.slots
+    /// When it begins to send; never if it doesn't.
+    pub(super) fn begins(&self, phy: &Phy) -> Instant {
+        let Some(frame) = self.queue.front().filter(|_| !self.waits && !self.sending) else {
+            return Instant::NEVER;
+        };
+        if let Some(turns) = phy.turns() {
+            let free = self.ready.max(self.clear);
+            return turns.next(self.number, free, frame.lasts);
+        }
+        if let Some(due) = self.due {
+            return due;
+        }
+        if self.busy > 0 {
+            return Instant::NEVER;
+        }
+        let over = self.clear + self.defer + phy.times.slot * self.slots;
+        over.max(self.ready)
     }
 
-    /// When it begins to send, if it does.
-    pub(super) fn begins(&self, times: &Times) -> Option<Instant> {
-        if self.queue.is_empty() || self.waits || self.sending {
-            return None;
-        }
-        if self.due.is_some() {
-            return self.due;
-        }
-        (self.busy == 0).then(|| self.over(times).max(self.ready))
+    /// Whether it notices a transmission, or sends.
+    pub(super) const fn hears(&self) -> bool {
+        self.busy > 0
     }
 
     /// A transmission begins that it notices, or its own.
-    pub(super) fn notice(&mut self, at: Instant, times: &Times) {
+    pub(super) fn notice(&mut self, at: Instant, phy: &Phy) {
         if self.busy == 0 && self.due.is_none() {
-            if self.begins(times).is_some_and(|begin| begin <= at) {
+            if self.begins(phy) <= at {
                 self.due = Some(at);
             } else {
-                let passed = nanos(at.since(self.clear + self.defer)) / nanos(times.slot).max(1);
+                let slot = nanos(phy.times.slot).max(1);
+                let passed = nanos(at.since(self.clear + self.defer)) / slot;
                 self.slots = self
                     .slots
                     .saturating_sub(passed.min(u64::from(u32::MAX)) as u32);

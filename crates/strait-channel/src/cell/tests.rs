@@ -281,7 +281,7 @@ fn what_nobody_acknowledges_is_given_up() {
         assert!(!bench.done[0].2);
         let stats = bench.cell.stats(PathId(0), Side::A);
         assert_eq!(stats.lost(LossCause::Outage), 1);
-        let airtime = nanos(bench.cell.airtime(100, LineRate::new(11_000_000, 8)));
+        let airtime = nanos(bench.cell.phy.airtime(100, LineRate::new(11_000_000, 8)));
         assert_eq!(stats.busy_ns, airtime * u64::from(retries + 1));
         assert_eq!(stats.arrived_ns, 0);
     }
@@ -497,4 +497,158 @@ fn rates_without_sense_are_refused() {
     assert!(error(|it| it.rates[0].reach = 251.0).contains("cell.rates.reach"));
     assert!(error(|it| it.path_loss = f64::NAN).contains("cell.path_loss"));
     assert!(error(|it| it.rates[3].rate = BitRate(999)).contains("cell.rates.rate"));
+}
+
+/// What of two frames for a station between them arrives, the second of which begins so long
+/// behind the first.
+fn captured(places: &[f64], db: Option<f64>, behind: u64) -> Vec<usize> {
+    let config = change(config(places), |it| it.capture = db);
+    let mut bench = Bench::new(&config.with(|it| it.rate = Some(BitRate(1_000_000))), 1);
+    for from in (0..places.len()).filter(|from| *from != 1) {
+        bench.now = us(1000 + behind * from as u64);
+        bench.run(bench.now, 0, &|_| None);
+        bench.send(from, NeighbourId::ALL, 500);
+    }
+    bench.run(us(20_000), 0, &|_| None);
+    let there = bench.heard.iter().filter(|(_, _, to, _)| *to == 1);
+    there.map(|(_, from, ..)| *from).collect()
+}
+
+#[test]
+fn a_stronger_frame_captures_the_receiver_whenever_it_begins() {
+    // 240 m and 100 m: 11.4 dB at an exponent of 3.
+    let (far, near) = ([-240.0, 0.0, 100.0], [-100.0, 0.0, 240.0]);
+    // Within the preamble of the weaker frame, and behind it.
+    for behind in [50, 2000] {
+        assert_eq!(captured(&far, None, behind), []);
+        assert_eq!(captured(&far, Some(10.0), behind), [2]);
+        assert_eq!(captured(&near, Some(10.0), behind), [0]);
+        assert_eq!(captured(&far, Some(12.0), behind), []);
+        assert_eq!(captured(&[-200.0, 0.0, 200.0], Some(0.1), behind), []);
+        assert_eq!(captured(&[-200.0, 0.0, 200.0], Some(0.0), behind), [0, 2]);
+    }
+}
+
+#[test]
+fn several_weaker_frames_together_may_be_too_much() {
+    // Those at 240 m don't hear each other, nor the one at 100 m, which is 11.4 dB stronger than
+    // each of them, and 8.4 dB stronger than both.
+    let places = [[-240.0, 0.0], [0.0, 0.0], [100.0, 0.0], [-50.0, 235.0]];
+    let got = |stations: usize| {
+        let config = change(config(&[0.0; 4][..stations]), |it| {
+            (it.places, it.capture) = (places[..stations].to_vec(), Some(10.0));
+        });
+        let mut bench = Bench::new(&config.with(|it| it.rate = Some(BitRate(1_000_000))), 1);
+        bench.now = us(1000);
+        for from in (0..stations).filter(|from| *from != 1) {
+            bench.send(from, NeighbourId::ALL, 500);
+        }
+        bench.run(us(20_000), 0, &|_| None);
+        bench.heard.iter().filter(|(_, _, to, _)| *to == 1).count()
+    };
+    assert_eq!([got(3), got(4)], [1, 0]);
+}
+
+#[test]
+fn frames_of_802_11g_are_whole_symbols_and_go_as_far_as_their_rate() {
+    let ofdm = |metres: f64| {
+        change(config(&[0.0, metres]), |it| it.waveform = Waveform::Ofdm)
+            .with(|it| it.rate = Some(BitRate(54_000_000)))
+    };
+    let LinkKind::Cell(cell) = &ofdm(30.0).kind else {
+        unreachable!("a cell")
+    };
+    let phy = Phy::of(cell, Some(54_000_000));
+    // 1536 octets with their headers: 57 symbols of 216 bits; an acknowledgement at 24 Mbit/s: 2
+    // of 96.
+    let micros = |time: Duration| time.as_nanos() as f64 / 1000.0;
+    assert_eq!(micros(phy.airtime(1500, phy.rate)), 20.0 + 57.0 * 4.0 + 6.0);
+    assert_eq!(micros(phy.ack(phy.rate)), 20.0 + 2.0 * 4.0 + 6.0);
+    assert_eq!(
+        micros(phy.ack(LineRate::new(9_000_000, 8))),
+        20.0 + 6.0 * 4.0 + 6.0
+    );
+    let carried = |metres: f64| {
+        let mut bench = Bench::new(&ofdm(metres), 3);
+        let fill = |from| (from == 0).then_some(1);
+        bench.run(Instant::from_secs(10), 1500, &fill);
+        bench.heard.len() as f64 * 1500.0 * 8.0 / 10e6
+    };
+    // DIFS, half a window of 15 slots, and the two above: 380 µs; at the edge, 6 Mbit/s, 2.2 ms.
+    let (near, middle, edge) = (carried(30.0), carried(120.0), carried(235.0));
+    assert!((29.0..31.8).contains(&near), "{near}");
+    assert!((10.0..20.0).contains(&middle), "{middle}");
+    assert!((4.2..6.0).contains(&edge), "{edge}");
+}
+
+#[test]
+fn stations_with_slots_send_in_them_alone() {
+    let slotted = change(config(&[0.0, 200.0, 400.0]), |it| {
+        it.tdma = Some(Tdma {
+            slot: strait_core::units::Time(Duration::from_millis(20)),
+            guard: strait_core::units::Time(Duration::from_millis(1)),
+            order: vec![0, 1, 2, 1],
+        });
+    })
+    .with(|it| it.rate = Some(BitRate(2_000_000)));
+    slotted.validate().unwrap();
+    let mut bench = Bench::new(&slotted, 1);
+    let fill = |from: usize| Some(if from == 1 { 2 } else { 1 });
+    let mut sent = Vec::new();
+    while bench.now < Instant::from_secs(8) {
+        bench.run(bench.now + Duration::from_millis(1), 1000, &fill);
+        sent.extend(bench.cell.air.iter().filter_map(|it| {
+            matches!(it.what, What::Frame { .. }).then_some((bench.now, it.from))
+        }));
+    }
+    for (at, from) in &sent {
+        let slot = at.as_nanos() / 20_000_000 % 4;
+        assert!([0, 1, 2, 1][slot as usize] == *from, "{from} at {at:?}");
+    }
+    let stats = bench.cell.paths.iter().flat_map(|it| &it.stats);
+    assert_eq!(stats.map(ChannelStats::lost_frames).sum::<u64>(), 0);
+    // A frame of 1036 octets takes 4.6 ms with its acknowledgement, so that a slot has four; the
+    // one between has twice as many as the others.
+    let of = |it: usize| {
+        bench
+            .heard
+            .iter()
+            .filter(|(_, from, ..)| *from == it)
+            .count()
+    };
+    assert!((395..=400).contains(&of(0)), "{}", of(0));
+    assert!(of(1) > 790 && of(2) > 395, "{} {}", of(1), of(2));
+    let rate = bench.cell.state(bench.now, StationId(1)).unwrap().tx_rate;
+    // Two of 1500 octets a slot.
+    assert_eq!(rate.bit_s(), 2 * 2 * 1500 * 8 * 1000 / 80);
+}
+
+#[test]
+fn slots_without_sense_are_refused() {
+    let error = |change_it: fn(&mut CellConfig)| {
+        let slots = Tdma {
+            slot: strait_core::units::Time(Duration::from_millis(20)),
+            guard: strait_core::units::Time(Duration::from_millis(1)),
+            order: vec![],
+        };
+        let config = change(config(&[0.0, 1.0]), |it| it.tdma = Some(slots));
+        let error = change(config, change_it).validate();
+        error.map_err(|error| error.to_string())
+    };
+    assert_eq!(error(|_| {}), Ok(()));
+    let says = |change_it, key: &str| error(change_it).is_err_and(|it| it.contains(key));
+    assert!(says(
+        |it| it.tdma.as_mut().unwrap().order = vec![0, 2],
+        "tdma.order"
+    ));
+    assert!(says(
+        |it| it.tdma.as_mut().unwrap().order = vec![0, 0],
+        "each station"
+    ));
+    assert!(says(|it| it.rts = Some(Octets(1)), "cell.rts"));
+    // Broadcast frames of 1500 octets take 12.5 ms.
+    let short = |it: &mut CellConfig| {
+        it.tdma.as_mut().unwrap().slot.0 = Duration::from_millis(13);
+    };
+    assert!(says(short, "frame_octets_max"));
 }

@@ -15,14 +15,21 @@ const LEGS_MAX: usize = 2000;
 /// Times in s and places in metres, between which a station goes straight.
 type Knots = Vec<[f64; 3]>;
 
-/// The ways of all stations.
+/// The ways of all stations, and how fast each goes at most.
 #[derive(Clone, Debug)]
-pub(super) struct Ways(Vec<Knots>);
+pub(super) struct Ways(Vec<Knots>, Vec<f64>);
 
 impl Ways {
     pub(super) fn of(config: &CellConfig) -> Self {
         let stations = 0..config.places.len();
-        Self(stations.map(|station| config.way(station)).collect())
+        let ways: Vec<Knots> = stations.map(|station| config.way(station)).collect();
+        let speeds = ways.iter().map(|knots| fastest(knots)).collect();
+        Self(ways, speeds)
+    }
+
+    /// The most metres a second at which a station goes.
+    pub(super) fn speed(&self, station: usize) -> f64 {
+        self.1.get(station).copied().unwrap_or(0.0)
     }
 
     /// Where a station is so long after the link's beginning.
@@ -39,6 +46,20 @@ impl Ways {
         let share = (now - from).max(0.0) / (until - from);
         [x + (to_x - x) * share, y + (to_y - y) * share]
     }
+}
+
+fn fastest(knots: &[[f64; 3]]) -> f64 {
+    let legs = knots.iter().zip(knots.iter().skip(1));
+    let speeds = legs.map(|([from, x, y], [until, to_x, to_y])| {
+        let metres = libm::hypot(to_x - x, to_y - y);
+        // A leg of no length in time is none.
+        if metres > 0.0 && until > from {
+            metres / (until - from)
+        } else {
+            0.0
+        }
+    });
+    speeds.fold(0.0, f64::max)
 }
 
 impl Wander {

@@ -17,7 +17,7 @@ use strait_qos::config::ShapeConfig;
 use strait_qos::export::{Queues, export};
 use strait_qos::load::{self, BareQueue, Load};
 use strait_qos::plan::{Rate, ShapeKind};
-use strait_sim::bench::{BareCopy, Chain, Middle, Scale, Torus};
+use strait_sim::bench::{BareAir, BareCopy, Chain, Middle, Saturated, Scale, Torus};
 use strait_sim::study::{cases_of, transfer};
 
 use crate::exit;
@@ -42,10 +42,11 @@ pub(crate) struct Args {
     octets: u64,
 }
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "sim-hops",
     "sim-hops-gateway",
     "sim-scale",
+    "sim-cell",
     "sim-sweep",
     "qos-enqueue",
     "rohc-pps",
@@ -92,6 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "sim-hops" => figures.extend(sim(name, Middle::Routers, args.octets)?),
             "sim-hops-gateway" => figures.extend(sim(name, Middle::Gateways, args.octets)?),
             "sim-scale" => figures.extend(sim_scale()?),
+            "sim-cell" => figures.extend(sim_cell()?),
             "sim-sweep" => figures.extend(sim_sweep()?),
             "qos-enqueue" => figures.extend(qos_enqueue()?),
             "rohc-pps" => figures.extend(rohc_pps()?),
@@ -169,6 +171,39 @@ fn sim_scale() -> anyhow::Result<Vec<Figure>> {
             ..figure("sim-scale-cost", middle(costs), "1")
         },
         figure("sim-scale-events", events, "events/hop"),
+    ])
+}
+
+/// Stations of the saturated cell, virtual time of a round, and clusters of the large one.
+const CELL: (usize, Duration, usize) = (50, Duration::from_secs(60), 8);
+
+/// Receptions a second of a saturated cell, what a bare loop makes of them, and what one costs
+/// among stations of which most are too far away, in turns.
+fn sim_cell() -> anyhow::Result<Vec<Figure>> {
+    let (stations, time, clusters) = CELL;
+    let mut cell = Saturated::new(1, stations)?;
+    let mut large = Saturated::new(clusters, stations)?;
+    let mut bare = BareAir::new(stations);
+    let (mut rates, mut ratios, mut costs) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let clock = Clock::start();
+        let receptions = cell.run(time);
+        let seconds = clock.now().as_secs_f64();
+        let clock = Clock::start();
+        black_box(bare.run(receptions));
+        ratios.push(clock.now().as_secs_f64() / seconds);
+        let clock = Clock::start();
+        let among = large.run(time / clusters as u32) as f64;
+        costs.push(clock.now().as_secs_f64() / among / (seconds / receptions as f64));
+        rates.push(receptions as f64 / seconds);
+    }
+    Ok(vec![
+        figure("sim-cell", middle(rates), "receptions/s"),
+        figure("sim-cell-ratio", middle(ratios), "1"),
+        Figure {
+            about: "a reception's time among 400 stations of which each hears 49 ÷ that in sim-cell",
+            ..figure("sim-cell-cost", middle(costs), "1")
+        },
     ])
 }
 
