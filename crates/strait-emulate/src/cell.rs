@@ -156,16 +156,20 @@ impl CellEmulator {
     fn wait(&mut self) -> Result<bool, Errno> {
         let now = self.clock.now();
         let mut fds = vec![PollFd::new(self.requests.as_fd(), PollFlags::POLLIN)];
+        let mut next = self.cell.next_event();
         for (number, end) in self.ends.iter().enumerate() {
             let mut flags = PollFlags::empty();
-            let room = self.cell.room(now, StationId(number)).is_ok();
-            flags.set(PollFlags::POLLIN, room);
+            let room = self.cell.room(now, StationId(number));
+            flags.set(PollFlags::POLLIN, room.is_ok());
+            if let Err(Some(at)) = room {
+                next = Some(next.map_or(at, |next| next.min(at)));
+            }
             flags.set(PollFlags::POLLOUT, end.holds());
             if !flags.is_empty() {
                 fds.push(PollFd::new(end.fd(), flags));
             }
         }
-        let timeout = self.cell.next_event().map(|at| self.clock.until(at));
+        let timeout = next.map(|at| self.clock.until(at));
         poll::wait(&mut fds, timeout)?;
         Ok(fds[0].any().unwrap_or(true))
     }

@@ -27,8 +27,13 @@ const FAILURES: u8 = 6;
 /// hear each other some frames are lost in a row without anything being broken.
 const FAILING: Duration = Duration::from_millis(500);
 
-/// Packets of a neighbour that tell how many of them come.
-const WINDOW: u32 = 16;
+/// Packets of a neighbour that tell how many of them come, as many as RFC 7779 keeps in mind: of 16
+/// that are lost by halves chance lets more than two thirds come now and then, and routes flap.
+const WINDOW: u32 = 64;
+/// The last of them, which tell sooner of a link that became worse, ...
+const LATE: u32 = 16;
+/// ... where their share is lower by more than what chance does, in 255ths.
+const WORSE: u32 = 64;
 /// Packets by which a new link is known: so many are counted, whether or not they were sent yet.
 const PROOF: u32 = 8;
 /// The least difference to what was told of a link that is worth another route, in 255ths.
@@ -38,7 +43,7 @@ const NOTED: u8 = 32;
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     /// A bit each, the last one lowest.
-    came: u32,
+    came: u64,
     counted: u32,
     /// The share that is told, in 255ths.
     told: u8,
@@ -49,10 +54,15 @@ impl Window {
     fn count(&mut self, missed: u32) -> bool {
         // What was before its first packet nobody knows.
         let missed = if self.counted == 0 { 0 } else { missed };
-        self.came = (self.came << missed.min(WINDOW) << 1 | 1) & ((1 << WINDOW) - 1);
+        self.came = self.came.checked_shl(missed + 1).unwrap_or(0) | 1;
         self.counted = (self.counted + missed + 1).min(WINDOW);
         // A link that is new has to prove itself.
-        let share = (self.came.count_ones() * 255 / self.counted.max(PROOF)) as u8;
+        let share = |of: u32| {
+            let counted = self.counted.min(of);
+            let came = (self.came & (u64::MAX >> (64 - counted))).count_ones();
+            came * 255 / counted.max(PROOF)
+        };
+        let share = share(WINDOW).min(share(LATE) + WORSE) as u8;
         let other = share.abs_diff(self.told) >= NOTED || share == u8::MAX;
         other && core::mem::replace(&mut self.told, share) != share
     }
@@ -483,17 +493,34 @@ impl Neighbours {
     }
 
     /// Chooses relays anew (section 8.3.1): few neighbours by which everybody two hops away is
-    /// reached. All ports together, as each message goes by all of them. Whether others are it now.
-    pub(crate) fn choose_relays(&mut self, now: Instant, own: IpAddr) -> bool {
-        let near: BTreeSet<IpAddr> = self.symmetric(now).map(|(_, main)| main).collect();
+    /// reached, and each neighbour that is reached at less cost over another one than directly:
+    /// what is sent to all seldom comes there (RFC 7181 section 18). `cost` is that of a neighbour's
+    /// link, where costs count. All ports together, as each message goes by all of them. Whether
+    /// others are it now.
+    pub(crate) fn choose_relays(
+        &mut self,
+        now: Instant,
+        own: IpAddr,
+        cost: impl Fn(IpAddr, IpAddr) -> Option<u32>,
+    ) -> bool {
+        let mut near: BTreeMap<IpAddr, u32> = BTreeMap::new();
+        for (_, main, cost) in self.costs(now) {
+            let least = near.entry(main).or_insert(cost);
+            *least = cost.min(*least);
+        }
         let mut reached: BTreeMap<IpAddr, BTreeSet<IpAddr>> = BTreeMap::new();
         for (by, far) in self.pairs() {
-            if near.contains(&by) && !near.contains(&far) && far != own {
+            let Some(first) = near.get(&by).filter(|_| far != own) else {
+                continue;
+            };
+            let over = cost(by, far).map(|cost| first.saturating_add(cost));
+            let direct = near.get(&far);
+            if direct.is_none_or(|direct| over.is_some_and(|over| over < *direct)) {
                 reached.entry(far).or_default().insert(by);
             }
         }
         let degree = |by: IpAddr| reached.values().filter(|all| all.contains(&by)).count();
-        let always = near.iter().filter(|by| self.willingness_of(**by) == 7);
+        let always = near.keys().filter(|by| self.willingness_of(**by) == 7);
         let mut relays: BTreeSet<IpAddr> = always.copied().collect();
         // Those by whom alone somebody is reached.
         for by in reached.values().filter(|by| by.len() == 1) {

@@ -361,7 +361,9 @@ impl Router {
 
     fn find_routes(&mut self, now: Instant) {
         let own = self.settings.main;
-        if self.neighbours.choose_relays(now, own) {
+        let (topology, etx) = (&self.topology, self.settings.etx);
+        let cost = |by, far| topology.cost(by, far).filter(|_| etx);
+        if self.neighbours.choose_relays(now, own, cost) {
             self.hurry_hello(now);
         }
         let changes = self

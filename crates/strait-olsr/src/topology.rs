@@ -106,6 +106,11 @@ impl Topology {
         }
     }
 
+    /// What a node's link to another costs, as it says.
+    pub(crate) fn cost(&self, by: IpAddr, far: IpAddr) -> Option<u32> {
+        self.costs.get(&(by, far)).map(|(cost, _)| *cost)
+    }
+
     /// What a node's links cost, as it says.
     #[cfg(test)]
     pub(crate) fn costs_of(&self, by: IpAddr) -> Vec<(IpAddr, u32)> {
@@ -161,8 +166,8 @@ impl Topology {
         let own = on.main;
         let mut beyond: BTreeMap<IpAddr, Vec<(IpAddr, u32)>> = BTreeMap::new();
         let cost = |by: IpAddr, far: IpAddr| {
-            let known = self.costs.get(&(by, far)).filter(|_| on.etx);
-            known.map_or(Quality::LEAST, |(cost, _)| *cost)
+            let known = self.cost(by, far).filter(|_| on.etx);
+            known.unwrap_or(Quality::LEAST)
         };
         let mut reaches = |by: IpAddr, far: IpAddr| {
             let far = self.main_of(far);

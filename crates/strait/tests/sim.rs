@@ -80,6 +80,7 @@ fn scenarios_of_the_lab_hold_in_virtual_time() {
         "two-hosts.toml",
         "two-rates.toml",
         "cell-walk.toml",
+        "waveforms.toml",
         "etx.toml",
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_strait"));
