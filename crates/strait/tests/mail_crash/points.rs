@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,11 @@ use strait_live::kernel::namespace::Namespace;
 use super::{Running, STRAIT, can_run, started, within};
 
 /// How long a switch may take to come to a place.
-const REACHED: Duration = Duration::from_secs(10);
-/// Messages that are brought at a time: of each kind some.
+const REACHED: Duration = Duration::from_secs(60);
+/// Messages that are brought at a time, of each kind some, and how long a switch has with them
+/// before more are brought.
 const BROUGHT: u64 = 8;
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// A gateway with a switch, and where it is.
 struct Site {
@@ -148,26 +151,38 @@ impl World {
         if at == 1 {
             self.start(0, None);
         }
-        let first = self.brought;
-        self.brought += BROUGHT;
-        let answered = self.sites[0].namespace.enter(move || bring(first));
-        self.ledger.extend(answered.unwrap());
         let begun = Instant::now();
-        let mut running = self.sites[at].running.take().unwrap();
         let ended = loop {
-            if let Some(ended) = running.0.try_wait().unwrap() {
+            let first = self.brought;
+            self.brought += BROUGHT;
+            let answered = self.sites[0].namespace.enter(move || bring(first));
+            self.ledger.extend(answered.unwrap());
+            if let Some(ended) = self.ended_within(at, SETTLED) {
                 break ended;
             }
-            let name = self.sites[at].name;
             let late = begun.elapsed() > REACHED;
+            let name = self.sites[at].name;
             assert!(!late, "{name} doesn't come to {point}");
-            thread::sleep(Duration::from_millis(5));
         };
+        self.sites[at].running = None;
         assert_eq!(ended.signal(), Some(9), "{point}");
         if at == 1 {
             self.start(1, None);
         }
         self.sites[0].running = None;
+    }
+
+    /// How a site's switch ended, if it does within that time.
+    fn ended_within(&mut self, at: usize, most: Duration) -> Option<ExitStatus> {
+        let running = self.sites[at].running.as_mut()?;
+        let begun = Instant::now();
+        while begun.elapsed() < most {
+            if let Some(ended) = running.0.try_wait().unwrap() {
+                return Some(ended);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        None
     }
 
     fn waiting(&self, at: usize) -> usize {
