@@ -494,9 +494,9 @@ impl Neighbours {
 
     /// Chooses relays anew (section 8.3.1): few neighbours by which everybody two hops away is
     /// reached, and each neighbour that is reached at less cost over another one than directly:
-    /// what is sent to all seldom comes there (RFC 7181 section 18). `cost` is of a neighbour's
-    /// link, where costs count. All ports together, as each message goes by all of them. Whether
-    /// others are it now.
+    /// what is sent to all seldom comes there (RFC 7181 section 18). `cost` is that of a link of a
+    /// neighbour's, where costs count. All ports together, as each message goes by all of them.
+    /// Whether others are it now.
     pub(crate) fn choose_relays(
         &mut self,
         now: Instant,

@@ -364,6 +364,20 @@ fn by_transmissions_a_way_goes_round_links_that_lose_much() {
 }
 
 #[test]
+fn a_neighbour_that_hears_badly_gets_what_is_for_all_by_another() {
+    for seed in 1..=20 {
+        let mut net = lossy_row(3, true, seed);
+        net.run_for(30);
+        // What is told of networks runs out after three intervals.
+        for _ in 0..60 {
+            net.run_for(1);
+            assert!(net.next(0, 2).is_some(), "seed {seed}");
+        }
+        assert_eq!(net.routers[2].stats().relays, 1, "seed {seed}");
+    }
+}
+
+#[test]
 fn who_knows_nothing_of_quality_passes_it_on() {
     let each = |node| Settings {
         etx: node != 1,

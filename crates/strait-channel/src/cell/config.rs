@@ -280,7 +280,7 @@ impl Default for CellConfig {
 impl CellConfig {
     /// How far frames are understood.
     pub(super) fn reach(&self) -> f64 {
-        self.reach.unwrap_or(self.waveform.table().reach)
+        self.reach.unwrap_or_else(|| self.waveform.table().reach)
     }
 
     /// Rate of frames for all.
@@ -290,7 +290,8 @@ impl CellConfig {
     }
 
     pub(super) fn window_min(&self) -> u32 {
-        self.window_min.unwrap_or(self.waveform.table().window_min)
+        self.window_min
+            .unwrap_or_else(|| self.waveform.table().window_min)
     }
 
     /// Whether frames of this length, at this rate, fit into slots where there are any.
@@ -306,7 +307,7 @@ impl CellConfig {
             (self.sifs, table.sifs_us),
             (self.preamble, table.preamble_us),
         ]
-        .map(|(given, usual)| given.map_or(Duration::from_micros(usual), |it| it.0))
+        .map(|(given, usual)| given.map_or_else(|| Duration::from_micros(usual), |it| it.0))
     }
 
     /// The rates among which cards choose.

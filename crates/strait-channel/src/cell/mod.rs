@@ -237,14 +237,14 @@ impl Cell {
     }
 
     fn sense(&self) -> f64 {
-        self.config.sense.unwrap_or(self.config.reach())
+        self.config.sense.unwrap_or_else(|| self.config.reach())
     }
 
     /// Finds out who may be near a station.
     fn look(&mut self, at: Instant, from: usize) {
         let since = at.since(Instant::ZERO);
         let here = self.ways.place(from, since);
-        let span = NEAR.as_secs_f64();
+        let (span, sense) = (NEAR.as_secs_f64(), self.sense());
         let Near { until, all } = &mut self.near[from];
         (*until, _) = (Instant::NEVER, all.clear());
         let ways = self.between.range((from, 0)..=(from, usize::MAX));
@@ -257,7 +257,6 @@ impl Cell {
             if speed > 0.0 {
                 *until = at + NEAR;
             }
-            let sense = self.config.sense.unwrap_or(self.config.reach());
             if metres <= sense + speed * span {
                 all.push((*other, (speed == 0.0).then_some(metres)));
             }

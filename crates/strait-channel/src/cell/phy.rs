@@ -88,7 +88,7 @@ impl Phy {
             [] => rate.bit_s().min(2 * self.basic.bit_s()),
             all => {
                 let fit = all.iter().filter(|it| **it <= rate.bit_s());
-                fit.max().map_or(rate.bit_s(), |it| *it)
+                fit.max().map_or_else(|| rate.bit_s(), |it| *it)
             }
         };
         LineRate::new(most, 8)
