@@ -131,6 +131,11 @@ impl Early {
         })
     }
 
+    /// Nothing is under way, and the next call begins what may be.
+    pub(crate) const fn forget_calls(&mut self) {
+        self.calls = 0;
+    }
+
     /// A call leaves.
     pub(crate) const fn count_call(&mut self) {
         self.calls = self.calls.saturating_add(1);

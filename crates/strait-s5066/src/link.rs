@@ -74,6 +74,8 @@ pub(crate) struct Link {
     asks_exclusive: bool,
     /// What is called for is there, to be made an exclusive one or to be kept.
     renews: bool,
+    /// A call asks whether the other end still has it.
+    renewing: bool,
     /// When the other end accepted it.
     made: Instant,
 }
@@ -87,6 +89,7 @@ impl Link {
             used: Instant::ZERO,
             asks_exclusive: false,
             renews: false,
+            renewing: false,
             made: Instant::ZERO,
         }
     }
@@ -139,6 +142,7 @@ impl Link {
             }
             let unheard = None;
             self.state = State::Made { terms, unheard };
+            self.end_renewal();
         }
         self.touch(now);
     }
@@ -189,7 +193,33 @@ impl Link {
 
     /// Whether a call is open that data may have gone with.
     pub(crate) const fn called_with_data(&self) -> bool {
-        matches!(self.state, State::Calling { early: true, .. })
+        matches!(self.state, State::Calling { early: true, .. }) || self.is_renewing()
+    }
+
+    /// Whether nothing went by it for so long, and each end may send.
+    pub(crate) fn is_unused(&self, now: Instant, time: Duration) -> bool {
+        let free = matches!(self.state, State::Made { unheard: None, .. });
+        free && self.says.is_none() && now >= self.used + time
+    }
+
+    /// Asks by a call whether the other end still has it. Data follows in the same transmission,
+    /// and isn't taken by an end that has forgotten what it belongs to.
+    pub(crate) const fn renew(&mut self, ours: Option<Ours>) {
+        let exclusive = false;
+        self.renewing = true;
+        self.says = Some(CPdu::Request { exclusive, ours });
+    }
+
+    /// Whether that wasn't answered yet.
+    pub(crate) const fn is_renewing(&self) -> bool {
+        self.renewing && self.is_made()
+    }
+
+    /// The other end has it.
+    fn end_renewal(&mut self) {
+        if core::mem::take(&mut self.renewing) && matches!(self.says, Some(CPdu::Request { .. })) {
+            self.says = None;
+        }
     }
 
     /// Whether the other end is to be called before data may be sent. Who was told that a link is
@@ -248,6 +278,11 @@ impl Link {
 
     pub(crate) const fn is_calling(&self) -> bool {
         matches!(self.state, State::Calling { .. })
+    }
+
+    /// Whether a call is open, for a link that is there or not.
+    pub(crate) const fn called(&self) -> bool {
+        self.is_calling() || self.is_renewing()
     }
 
     /// Whether it waits for an answer of the other end.
@@ -354,7 +389,7 @@ impl Link {
             claimed: self.keeps_others_out(),
         };
         self.state = State::Made { terms, unheard };
-        self.crossed = 0;
+        (self.crossed, self.renewing) = (0, false);
         self.says = Some(CPdu::Accepted { ours });
         self.used = now;
     }
@@ -387,7 +422,7 @@ impl Link {
     fn begin(&mut self, now: Instant, terms: Terms) {
         let unheard = None;
         self.state = State::Made { terms, unheard };
-        self.crossed = 0;
+        (self.crossed, self.renewing) = (0, false);
         self.says = None;
         (self.used, self.made) = (now, now);
     }

@@ -22,6 +22,13 @@ fn known_pair(air: Air) -> World {
     world
 }
 
+/// An end breaks the link, though it would be kept.
+fn break_off(world: &mut World, station: usize) {
+    world.stations[station].peers[1 - station].calls.break_off();
+    world.stations[station].advance(world.now);
+    world.settle(station);
+}
+
 /// How long data took that is offered now.
 fn takes(world: &mut World, from: usize) -> Duration {
     let begins = world.now;
@@ -58,6 +65,86 @@ fn data_goes_with_the_call_to_a_station_that_is_known() {
     assert_eq!(takes(&mut world, 1), one_turn);
 }
 
+/// A pair whose link is idle and kept: data went with the call that it was made by.
+fn kept_pair() -> World {
+    let mut world = known_pair(Air::at(9600, 0.0));
+    world.offer(0, 1, 84, true);
+    world.run(world.now + Duration::from_secs(24 * 3600));
+    let linked = |own: usize, far| world.stations[own].peer(far).is_some_and(Peer::is_linked);
+    assert!(linked(0, 1) && linked(1, 0));
+    world
+}
+
+#[test]
+fn an_idle_link_of_ours_is_kept_and_costs_no_turn() {
+    let one_turn = LEAD + Duration::from_millis(480) * 2 + DELAY;
+    for from in [0, 1] {
+        let mut world = kept_pair();
+        for _ in 0..3 {
+            world.kinds.clear();
+            assert_eq!(takes(&mut world, from), one_turn);
+            // The call, and that it is accepted.
+            assert!(world.kinds.contains_key(&8));
+            world.kinds.clear();
+            assert_eq!(takes(&mut world, from), one_turn);
+            assert!(!world.kinds.contains_key(&8));
+            world.run(world.now + Duration::from_secs(3600));
+        }
+        assert_eq!(
+            world
+                .stations
+                .iter()
+                .map(|it| it.stats().links_lost)
+                .sum::<u64>(),
+            0
+        );
+    }
+}
+
+#[test]
+fn over_an_idle_link_nothing_is_lost_to_an_end_that_began_anew() {
+    for (restarted, from) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let mut world = kept_pair();
+        world.restart(restarted, settings(restarted));
+        let before = world.marks(1 - from).len();
+        for _ in 0..3 {
+            world.offer(from, 1 - from, 300, true);
+        }
+        world.run(world.now + Duration::from_secs(100));
+        assert_eq!(
+            world.marks(1 - from).len(),
+            before + 3,
+            "{restarted}, {from}"
+        );
+        assert_once(&world.marks(1 - from));
+        assert!(world.outcomes[from].iter().all(|(_, delivered)| *delivered));
+    }
+}
+
+#[test]
+fn a_call_over_an_idle_link_may_be_lost_or_meet_another() {
+    for (deaf, both) in [(0, false), (1, false), (0, true), (1, true)] {
+        for until_ms in (0..8000).step_by(100) {
+            let mut world = kept_pair();
+            world.deaf[deaf][1 - deaf] = true;
+            for station in 0..1 + usize::from(both) {
+                for _ in 0..3 {
+                    world.offer(station, 1 - station, 300, true);
+                }
+            }
+            world.run(world.now + Duration::from_millis(until_ms));
+            world.deaf[deaf][1 - deaf] = false;
+            world.run(world.now + Duration::from_secs(200));
+            for outcome in world.outcomes.iter().flatten() {
+                assert!(outcome.1, "{deaf} {both} {until_ms}: {outcome:?}");
+            }
+            assert_eq!(world.marks(1).len(), 5);
+            assert_eq!(world.marks(0).len(), if both { 4 } else { 1 });
+            [0, 1].map(|it| assert_once(&world.marks(it)));
+        }
+    }
+}
+
 #[test]
 fn nobody_gets_data_with_calls_who_was_not_heard_since_the_last_were_given_up() {
     let mut world = known_pair(Air::at(9600, 0.0));
@@ -76,7 +163,8 @@ fn nobody_gets_data_with_calls_who_was_not_heard_since_the_last_were_given_up() 
     let mut marks = world.marks(1);
     marks.sort_unstable();
     assert_eq!(marks, [0, 2, 3, 4]);
-    // It was heard: the next call has data with it, as soon as the link is idle.
+    // It was heard: the next call has data with it, as soon as the link is broken.
+    break_off(&mut world, 0);
     world.run(begins + Duration::from_secs(700));
     assert!(!world.stations[0].peer(1).is_some_and(Peer::is_linked));
     let one_turn = LEAD + Duration::from_millis(480) * 2 + DELAY;
@@ -237,12 +325,14 @@ fn a_link_broken_in_vain_leaves_nothing_that_the_next_call_goes_on_with() {
     world.run(world.now + Duration::from_secs(10));
     // The caller breaks it, and isn't heard; the called breaks it later.
     world.deaf[1][0] = true;
+    break_off(&mut world, 0);
     world.run(world.now + Duration::from_secs(150));
     assert!(
         !world.stations[0].peer(1).is_some_and(Peer::is_linked)
             && world.stations[1].peer(0).is_some_and(Peer::is_linked)
     );
     world.deaf[1][0] = false;
+    break_off(&mut world, 1);
     world.run(world.now + Duration::from_secs(200));
     assert!(!world.stations[1].peer(0).is_some_and(Peer::is_linked));
     for _ in 0..2 {
@@ -297,6 +387,7 @@ fn a_call_is_not_followed_by_word_that_there_is_no_link() {
         world.run(world.now + Duration::from_secs(10));
         // The caller breaks it, and isn't heard.
         world.deaf[1][0] = true;
+        break_off(&mut world, 0);
         world.run(world.now + Duration::from_secs(150));
         world.deaf[1][0] = false;
         assert!(
@@ -349,6 +440,7 @@ fn who_breaks_a_link_is_answered_before_it_is_called() {
     let mut world = known_pair(Air::at(9600, 0.0));
     world.offer(0, 1, 84, true);
     world.run(world.now + Duration::from_secs(10));
+    break_off(&mut world, 0);
     while world.stations[1].peer(0).is_some_and(Peer::is_linked) {
         world.run(world.now + Duration::from_millis(10));
     }
@@ -370,6 +462,7 @@ fn what_goes_with_a_call_over_a_break_whose_confirmation_was_lost_comes() {
         let mut world = known_pair(Air::at(9600, 0.0));
         world.offer(0, 1, 84, true);
         world.run(world.now + Duration::from_secs(10));
+        break_off(&mut world, 0);
         while world.stations[1].peer(0).is_some_and(Peer::is_linked) {
             world.run(world.now + Duration::from_millis(10));
         }

@@ -4,6 +4,7 @@
 use strait_core::{Duration, Instant};
 
 use super::Identity;
+use super::context::Context;
 use super::settings::Settings;
 use crate::arq::Left;
 use crate::c_pdu::{CPdu, Ours};
@@ -354,6 +355,29 @@ impl Calls {
         }
     }
 
+    /// Whether a link that nobody uses is kept: both ends know what its frames belong to, so that a
+    /// call tells whether the other end still has it, with the data in the same transmission.
+    /// Breaking it would take a turn of each end.
+    pub(super) const fn keeps_link(&self) -> bool {
+        let ours = self.link.is_long() && self.early.is_sending() && self.knows_ours();
+        ours && self.link.is_made() && !self.link.has_exclusive()
+    }
+
+    /// Calls it over such a link that wasn't used for long, where so much of ours is under way: it
+    /// may have begun anew. Whether that is to be a call without data, as its life isn't known.
+    pub(super) fn renew<T>(&mut self, cx: &mut Context<'_, T>, held: usize) -> bool {
+        let unused = || self.link.is_unused(cx.now, cx.settings.idle);
+        if held > 0 || !self.keeps_link() || !unused() {
+            return false;
+        }
+        self.early.forget_calls();
+        let ours = self.early.call(cx.identity.next_epoch());
+        if ours.is_some() {
+            self.link.renew(ours);
+        }
+        ours.is_none()
+    }
+
     /// A caller hasn't used its link in time: one of ours is asked for it; whether it is.
     pub(super) fn ask_caller(&mut self, identity: &Identity) -> bool {
         self.link.ask_caller(Ours {
@@ -621,7 +645,12 @@ impl Calls {
                 self.link.ask_again();
                 Unanswered::Nothing
             }
-            State::Made { .. } => Unanswered::Probe,
+            State::Made { .. } => {
+                if self.link.is_renewing() {
+                    self.link.renew(self.early.call(0));
+                }
+                Unanswered::Probe
+            }
             State::Idle => Unanswered::Nothing,
         }
     }

@@ -443,7 +443,8 @@ impl<T> Peer<T> {
         let heard = self.calls.link().is_there();
         self.take_given(cx);
         self.transfer.even_out(heard, cx.counts);
-        if !self.calls.link().wants_call(cx.now) {
+        let wanted = self.calls.link().wants_call(cx.now);
+        if !wanted && !self.calls.renew(cx, self.transfer.held()) {
             return self.calls.link().carries() && !self.transfer.is_resetting();
         }
         // A caller hasn't used its link in time: one of ours is asked for it, unless the link is to
@@ -488,7 +489,7 @@ impl<T> Peer<T> {
         self.contact.hear_answer();
         match says {
             CPdu::Request { exclusive, ours } => return self.hear_call(cx, exclusive, ours),
-            CPdu::Accepted { ours } if self.calls.link().is_calling() => {
+            CPdu::Accepted { ours } if self.calls.link().called() => {
                 return self.hear_acceptance(cx, ours);
             }
             _ => {}
@@ -638,7 +639,8 @@ impl<T> Peer<T> {
         // moment at which the station is told that it is free, however late that is. In a slot, a
         // break that began later would meet who has the next one.
         let offered = access.free_since() + Duration::from_nanos(1);
-        let idle = link.idle_at(idle)?.max(offered);
+        let idle = link.idle_at(idle).filter(|_| !self.calls.keeps_link());
+        let idle = idle?.max(offered);
         // One that keeps all others out isn't held open by what they say.
         match link.is_exclusive() {
             true => Some(idle),

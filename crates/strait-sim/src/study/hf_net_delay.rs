@@ -16,7 +16,7 @@ use super::{Asked, StudyError, run_all};
 use crate::run::{Run, run_plain};
 
 /// Seeds of each net, whose means are told.
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
 
 /// The radios of `scenarios/hf/net-long.toml`: from keying to power, and the preamble.
 const TURNAROUND_S: f64 = 3.0;
