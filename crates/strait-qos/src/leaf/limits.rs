@@ -1,6 +1,6 @@
 //! What may wait in a class.
 
-use super::FAIR_WAIT;
+use super::{FAIR_PACKETS_LEAST, FAIR_WAIT};
 use super::config::QueueConfig;
 use crate::policy::Class;
 use crate::wait::PACKET_OCTETS_MAX;
@@ -54,6 +54,21 @@ impl Limits {
         }
     }
 
+    /// The same among so many flows: a `fair` queue holds for each what tells its sender of a loss
+    /// by later packets. One that has less waits for a timeout, and the line for it at the end.
+    pub(super) fn among(self, flows: usize, mtu_octets: u32) -> Self {
+        if !self.is_elastic {
+            return self;
+        }
+        let packets = u64::try_from(flows).map_or(0, |flows| flows * FAIR_PACKETS_LEAST);
+        let octets = packets.saturating_mul(mtu_octets.into());
+        Self {
+            packets: u32::try_from(packets).map_or(self.packets, |least| self.packets.max(least)),
+            octets: self.octets.max(octets.min(Self::TRIPS_OCTETS_MAX)),
+            ..self
+        }
+    }
+
     /// The most that they become before any link.
     pub(super) fn most(self) -> Self {
         self.over(u64::MAX)
@@ -98,6 +113,23 @@ mod tests {
         assert_eq!(unlimited.over(75_000), unlimited);
         assert_eq!(unlimited.over(150_000).packets, 400);
         assert_eq!(unlimited.over(150_000).octets, u64::MAX);
+    }
+
+    #[test]
+    fn a_fair_queue_holds_eight_packets_a_flow() {
+        let own = limits("fair", 60, Some(96_000));
+        assert_eq!(own.among(8, 1500), own);
+        let more = own.among(9, 1500);
+        assert_eq!((more.packets, more.octets), (200, 108_000));
+        let many = own.among(256, 1500);
+        assert_eq!((many.packets, many.octets), (2048, 3_072_000));
+        assert_eq!(own.among(256, 9000).octets, Limits::TRIPS_OCTETS_MAX);
+        for other in [
+            limits("fair", 29, Some(32_000)),
+            limits("fifo", 60, Some(96_000)),
+        ] {
+            assert_eq!(other.among(256, 1500), other);
+        }
     }
 
     #[test]

@@ -465,13 +465,18 @@ impl Leaf {
 
     /// Which limit another packet of so many octets would break.
     fn lack(&self, octets: u64) -> Option<DropCause> {
-        if self.queued.packets >= self.limits.packets {
-            Some(DropCause::QueuePackets)
-        } else if self.queued.octets + octets > self.octets_max() {
-            Some(DropCause::QueueOctets)
-        } else {
-            None
-        }
+        let lacks = |limits: Limits| {
+            if self.queued.packets >= limits.packets {
+                Some(DropCause::QueuePackets)
+            } else if self.queued.octets + octets > self.line_octets.min(limits.octets) {
+                Some(DropCause::QueueOctets)
+            } else {
+                None
+            }
+        };
+        lacks(self.limits)?;
+        let flows = self.flows.iter().filter(|flow| !flow.packets().is_empty());
+        lacks(self.limits.among(flows.count(), self.site.mtu_octets))
     }
 
     /// Drops the oldest packet of the flow with the most octets, the newcomer counted to its own:
