@@ -35,6 +35,8 @@ const NONE_CAME: f64 = 0.03;
 struct Record {
     weight: f64,
     came: f64,
+    /// Of their octets, the share that was payload.
+    payload: f64,
     at: Instant,
 }
 
@@ -42,6 +44,7 @@ impl Record {
     const NONE: Self = Self {
         weight: 0.0,
         came: 0.0,
+        payload: 1.0,
         at: Instant::ZERO,
     };
 
@@ -53,6 +56,7 @@ impl Record {
             weight: self.weight * part,
             came: self.came * part,
             at: now,
+            ..self
         }
     }
 }
@@ -70,8 +74,15 @@ impl Delivered {
         }
     }
 
-    /// Frames went by the rate of a place. A record counts half after a time.
-    pub(crate) fn note(&mut self, now: Instant, half_life: Duration, place: usize, told: Told) {
+    /// Frames went by the rate of a place, of whose octets so many were payload. A record counts
+    /// half after a time.
+    pub(crate) fn note(
+        &mut self,
+        now: Instant,
+        half_life: Duration,
+        place: usize,
+        (told, payload): (Told, f64),
+    ) {
         if told.frames == 0 {
             return;
         }
@@ -88,6 +99,7 @@ impl Delivered {
             *record = Record {
                 weight: before.weight * part + weight,
                 came: before.came * part + came,
+                payload,
                 at: now,
             };
         }
@@ -114,12 +126,31 @@ impl Delivered {
         (own.came + guess * beside) / (own.weight + guess)
     }
 
-    /// The same by its neighbours' records alone.
-    pub(crate) fn share_beside(&self, now: Instant, half_life: Duration, place: usize) -> f64 {
+    /// The record of the nearest other place that has one.
+    fn beside(&self, now: Instant, half_life: Duration, place: usize) -> Option<(usize, Record)> {
         let records = (0..self.records.len()).filter(|other| *other != place);
         let records = records.map(|other| (other, self.record(now, half_life, other)));
         let known = records.filter(|(_, record)| record.weight >= WEIGHT_MIN);
-        let nearest = known.min_by_key(|(other, _)| (other.abs_diff(place), *other > place));
+        known.min_by_key(|(other, _)| (other.abs_diff(place), *other > place))
+    }
+
+    /// The share of payload by the rate of a place: frames are the shorter the more is lost.
+    pub(crate) fn payload(&self, now: Instant, half_life: Duration, place: usize) -> f64 {
+        let own = self.record(now, half_life, place);
+        if own.weight >= WEIGHT_MIN {
+            return own.payload;
+        }
+        let nearest = self.beside(now, half_life, place);
+        nearest.map_or(1.0, |(other, record)| {
+            // What is around the best segments goes with the root of losses.
+            let places = place as f64 - other as f64;
+            (1.0 - (1.0 - record.payload) * libm::exp2(places / 2.0)).max(0.0)
+        })
+    }
+
+    /// The share of frames by its neighbours' records alone.
+    pub(crate) fn share_beside(&self, now: Instant, half_life: Duration, place: usize) -> f64 {
+        let nearest = self.beside(now, half_life, place);
         let loss = nearest.map_or(LOSS_UNKNOWN, |(other, record)| {
             let loss = match record.came / record.weight {
                 // Nobody knows how much too fast it was.
@@ -147,7 +178,7 @@ mod tests {
     fn share(notes: &[(usize, Told)], place: usize) -> u32 {
         let mut delivered = Delivered::new();
         for (place, told) in notes {
-            delivered.note(Instant::ZERO, HALF_LIFE, *place, *told);
+            delivered.note(Instant::ZERO, HALF_LIFE, *place, (*told, 1.0));
         }
         let share = delivered.share(Instant::ZERO, HALF_LIFE, place);
         libm::round(share * 1000.0) as u32
@@ -180,8 +211,8 @@ mod tests {
     #[test]
     fn what_was_long_ago_counts_for_less() {
         let mut delivered = Delivered::new();
-        delivered.note(Instant::ZERO, HALF_LIFE, 5, told(8, 8));
-        delivered.note(Instant::ZERO + HALF_LIFE, HALF_LIFE, 5, told(8, 0));
+        delivered.note(Instant::ZERO, HALF_LIFE, 5, (told(8, 8), 1.0));
+        delivered.note(Instant::ZERO + HALF_LIFE, HALF_LIFE, 5, (told(8, 0), 1.0));
         let share = delivered.share(Instant::ZERO + HALF_LIFE, HALF_LIFE, 5);
         // One that came, and half of one that didn't.
         assert!((share - 1.0 / 1.5).abs() < 0.01, "{share}");

@@ -8,6 +8,10 @@ const SEGMENT_OCTETS_MIN: usize = 24;
 /// Frames after which older ones count half.
 const MEMORY: f64 = 300.0;
 
+/// How much a frame behind a lost one counts for the length of segments: a fade takes several, and
+/// would take as many octets of shorter ones. Where next to nothing arrives, these tell all there is.
+const BEHIND_LOST: f64 = 0.03;
+
 /// Frames that an answer told of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
@@ -26,12 +30,49 @@ pub struct Late {
     pub came: u32,
 }
 
-/// Estimates how often an octet is damaged, from frames that arrived and frames that didn't.
-#[derive(Clone, Debug)]
-pub struct Quality {
+/// Frames, by weight.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
     frames: f64,
     octets: f64,
     lost: f64,
+}
+
+impl Sum {
+    /// As if so much of four frames of 200 octets had been lost.
+    const fn guess(lost: f64) -> Self {
+        Self {
+            frames: 4.0,
+            octets: 800.0,
+            lost,
+        }
+    }
+
+    fn add(&mut self, weight: f64, octets: usize, came: bool) {
+        self.frames += weight;
+        self.octets += weight * octets as f64;
+        self.lost += if came { 0.0 } else { weight };
+    }
+
+    fn halve(&mut self) {
+        self.frames /= 2.0;
+        self.octets /= 2.0;
+        self.lost /= 2.0;
+    }
+
+    fn share(&self) -> f64 {
+        self.lost / self.frames
+    }
+}
+
+/// Estimates how often damage begins, from frames that arrived and frames that didn't.
+#[derive(Clone, Debug)]
+pub struct Quality {
+    all: Sum,
+    /// Those behind one that arrived, mostly: what is lost of them tells where damage began.
+    begun: Sum,
+    /// The last frame arrived.
+    came: bool,
     /// What [`Quality::take_news`] hasn't told of.
     news: Told,
 }
@@ -40,26 +81,30 @@ impl Default for Quality {
     /// Nothing is known: as if one of forty frames of 200 octets had been lost, until better is
     /// known.
     fn default() -> Self {
-        Self {
-            frames: 4.0,
-            octets: 800.0,
-            lost: 0.1,
-            news: Told::default(),
-        }
+        Self::guess(0.1)
     }
 }
 
 impl Quality {
-    /// A D_PDU of so many octets arrived or didn't.
-    pub fn learn(&mut self, octets: usize, came: bool) {
-        if self.frames > MEMORY {
-            self.frames /= 2.0;
-            self.octets /= 2.0;
-            self.lost /= 2.0;
+    fn guess(lost: f64) -> Self {
+        Self {
+            all: Sum::guess(lost),
+            begun: Sum::guess(lost),
+            came: true,
+            news: Told::default(),
         }
-        self.frames += 1.0;
-        self.octets += octets as f64;
-        self.lost += if came { 0.0 } else { 1.0 };
+    }
+
+    /// A D_PDU of so many octets arrived or didn't, behind that of the last call.
+    pub fn learn(&mut self, octets: usize, came: bool) {
+        if self.all.frames > MEMORY {
+            self.all.halve();
+            self.begun.halve();
+        }
+        self.all.add(1.0, octets, came);
+        let weight = if self.came { 1.0 } else { BEHIND_LOST };
+        self.begun.add(weight, octets, came);
+        self.came = came;
         self.news.frames += 1;
         self.news.lost += u32::from(!came);
     }
@@ -74,23 +119,22 @@ impl Quality {
     pub fn forget(&mut self, faster: bool) {
         let lost = if faster { 0.5 } else { 0.1 };
         *self = Self {
-            lost,
             news: self.news,
-            ..Self::default()
+            ..Self::guess(lost)
         };
     }
 
     /// Of the frames of late, the share that got lost.
     #[must_use]
     pub fn lost(&self) -> f64 {
-        self.lost / self.frames
+        self.all.share()
     }
 
-    /// How often an octet is damaged, if each is by itself.
+    /// How often damage begins at an octet.
     #[must_use]
     pub fn damage(&self) -> f64 {
-        let lost = (self.lost / self.frames).clamp(1e-6, 0.98);
-        -libm::log(1.0 - lost) * self.frames / self.octets.max(1.0)
+        let lost = self.begun.share().clamp(1e-6, 0.98);
+        -libm::log(1.0 - lost) * self.begun.frames / self.begun.octets.max(1.0)
     }
 
     /// The segment with the best ratio of its own octets that arrive to all that are sent, with

@@ -28,7 +28,7 @@ const CALM: u32 = 4;
 /// How long a rate isn't tried again that was tried in vain, at first, at least; and how often that
 /// is doubled.
 const PAUSE: Duration = Duration::from_secs(30);
-const PAUSE_DOUBLED_MAX: u32 = 4;
+const PAUSE_DOUBLED_MAX: u32 = 5;
 
 /// What was delivered counts half after so many of these pauses.
 const MEMORY_PAUSES: u32 = 4;
@@ -161,6 +161,8 @@ pub(crate) struct Rate {
     tally: Told,
     /// What each rate has delivered.
     delivered: Delivered,
+    /// Of the octets of frames at present, the share that is payload.
+    payload: f64,
     silent: u32,
     /// Transmissions by it in a row of which nothing came, as an answer to a slower one told.
     lost: u32,
@@ -187,6 +189,7 @@ impl Rate {
             fell: false,
             tally: Told { frames: 0, lost: 0 },
             delivered: Delivered::new(),
+            payload: 1.0,
             silent: 0,
             lost: 0,
             calm: 0,
@@ -230,6 +233,11 @@ impl Rate {
     /// An answer takes so long.
     pub(crate) fn answers_take(&mut self, time: Duration) {
         self.pause = PAUSE.max(time * PAUSE_ANSWERS);
+    }
+
+    /// Of the octets of frames that are told of next, so many are payload.
+    pub(crate) const fn carries(&mut self, payload: f64) {
+        self.payload = payload;
     }
 
     /// Where it would be, if it could fall so low.
@@ -395,13 +403,18 @@ impl Rate {
 
     fn note(&mut self, now: Instant, used: usize, told: Told) {
         self.delivered
-            .note(now, self.pause * MEMORY_PAUSES, used, told);
+            .note(now, self.memory(), used, (told, self.payload));
+    }
+
+    /// After so long, what was delivered counts half.
+    fn memory(&self) -> Duration {
+        self.pause * MEMORY_PAUSES
     }
 
     /// What the rate of a place delivers, as far as is known, in bit/s.
     fn delivers(&self, now: Instant, adapt: &Adapt, place: usize) -> f64 {
-        let share = self.delivered.share(now, self.pause * MEMORY_PAUSES, place);
-        f64::from(adapt.rate(place)) * share
+        let share = self.delivered.share(now, self.memory(), place);
+        f64::from(adapt.rate(place)) * share * self.delivered.payload(now, self.memory(), place)
     }
 
     /// Of a place and those below it, the one that delivers most.
@@ -465,10 +478,9 @@ impl Rate {
         let next = self.at + 1;
         let finding = self.at < self.known;
         // What it delivered before is old by now: the pause has seen to that.
-        let share = self
-            .delivered
-            .share_beside(now, self.pause * MEMORY_PAUSES, next);
-        let better = f64::from(adapt.rate(next)) * share > delivers;
+        let share = self.delivered.share_beside(now, self.memory(), next);
+        let payload = self.delivered.payload(now, self.memory(), next);
+        let better = f64::from(adapt.rate(next)) * share * payload > delivers;
         if finding || better && now >= self.not_before {
             self.try_higher(adapt);
         }

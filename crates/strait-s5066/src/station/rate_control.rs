@@ -15,7 +15,7 @@ use crate::eow::{
 };
 use crate::link::Link;
 use crate::management::{Due, Management, Message, News};
-use crate::quality::Told;
+use crate::quality::{Quality, Told};
 use crate::rate::{Adapt, Rate, Reason};
 
 /// Behind a transmission that was lost for the most part, a change of the rate, or on an unknown
@@ -534,6 +534,7 @@ impl RateControl {
             return;
         };
         self.rate.answers_take(cx.answer_time);
+        self.rate.carries(cx.payload(self.used, &transfer.quality));
         self.rate.hear(cx.least(transfer));
         let follows = !(self.fixed && adapt.agree);
         let late = transfer.send.take_late();
@@ -684,6 +685,13 @@ impl<'a> Beside<'a> {
             answer_time: cx.access.answer_time(),
             around,
         }
+    }
+
+    /// The share of payload in frames by a rate, with the best segments.
+    fn payload(&self, place: usize, quality: &Quality) -> f64 {
+        let most = self.ladder.segment_octets(place, self.around);
+        let segment = quality.segment_octets(self.around, most) as f64;
+        segment / (segment + self.around as f64)
     }
 
     /// The lowest place by whose rate all that has been cut fits into a transmission.
