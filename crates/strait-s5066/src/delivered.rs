@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use strait_core::waveform::Waveform;
 use strait_core::{Duration, Instant};
 
 use crate::quality::Told;
@@ -24,11 +25,12 @@ const WEIGHT_MIN: f64 = 0.2;
 /// Where nothing is known at all.
 const LOSS_UNKNOWN: f64 = 0.05;
 
-/// The least share that a guess has of losses, before they are doubled for the next higher rate.
+/// The least share that a guess has of losses, before they grow for the next higher rate.
 const LOSS_MIN: f64 = 0.03;
 
-/// A share of frames that is as good as none.
+/// A share of frames that is as good as none: nobody knows how much too fast it was.
 const NONE_CAME: f64 = 0.03;
+const NONE_CAME_IS: f64 = 0.02;
 
 /// Frames that went by one rate, older ones for less.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +69,26 @@ pub(crate) struct Delivered {
     records: Vec<Record>,
 }
 
+/// When records are read, and of which rates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading<'a> {
+    pub(crate) now: Instant,
+    /// After so long they count half.
+    pub(crate) half_life: Duration,
+    /// The rates, by their places.
+    pub(crate) ladder: &'a [Waveform],
+}
+
+impl Reading<'_> {
+    /// How many times as deep as by one rate's a fade need not be to damage by another's: its power
+    /// falls below a small part of its mean in proportion to that part (Rayleigh).
+    fn needs(&self, other: usize, place: usize) -> f64 {
+        let of = |place: usize| self.ladder.get(place).map_or(0, |it| it.awgn_db);
+        let need_db = |place| f64::from(of(place));
+        libm::exp10((need_db(place) - need_db(other)) / 10.0)
+    }
+}
+
 impl Delivered {
     pub(crate) const fn new() -> Self {
         Self {
@@ -76,13 +98,7 @@ impl Delivered {
 
     /// Frames went by the rate of a place, of whose octets so many were payload. A record counts
     /// half after a time.
-    pub(crate) fn note(
-        &mut self,
-        now: Instant,
-        half_life: Duration,
-        place: usize,
-        (told, payload): (Told, f64),
-    ) {
+    pub(crate) fn note(&mut self, at: Reading<'_>, place: usize, (told, payload): (Told, f64)) {
         if told.frames == 0 {
             return;
         }
@@ -93,14 +109,14 @@ impl Delivered {
         let weight = (frames / FRAMES).min(1.0);
         let came = weight * (1.0 - f64::from(told.lost.min(told.frames)) / frames);
         if let Some(record) = self.records.get_mut(place) {
-            let before = record.aged(now, half_life);
+            let before = record.aged(at.now, at.half_life);
             let rest = WEIGHT_MAX - weight;
             let part = rest / before.weight.max(rest);
             *record = Record {
                 weight: before.weight * part + weight,
                 came: before.came * part + came,
                 payload,
-                at: now,
+                at: at.now,
             };
         }
     }
@@ -112,63 +128,79 @@ impl Delivered {
         }
     }
 
-    fn record(&self, now: Instant, half_life: Duration, place: usize) -> Record {
+    fn record(&self, at: Reading<'_>, place: usize) -> Record {
         let record = self.records.get(place).copied().unwrap_or(Record::NONE);
-        record.aged(now, half_life)
+        record.aged(at.now, at.half_life)
     }
 
     /// The share of frames that come by the rate of a place: by its own record, and by its
     /// neighbours' where that tells little.
-    pub(crate) fn share(&self, now: Instant, half_life: Duration, place: usize) -> f64 {
-        let own = self.record(now, half_life, place);
+    pub(crate) fn share(&self, at: Reading<'_>, place: usize) -> f64 {
+        let own = self.record(at, place);
         let guess = GUESS_WEIGHT * (1.0 - own.weight).max(GUESS_WEIGHT_MIN);
-        let beside = self.share_beside(now, half_life, place);
+        let beside = self.share_beside(at, place);
         (own.came + guess * beside) / (own.weight + guess)
     }
 
     /// The record of the nearest other place that has one.
-    fn beside(&self, now: Instant, half_life: Duration, place: usize) -> Option<(usize, Record)> {
+    fn beside(&self, at: Reading<'_>, place: usize) -> Option<(usize, Record)> {
         let records = (0..self.records.len()).filter(|other| *other != place);
-        let records = records.map(|other| (other, self.record(now, half_life, other)));
+        let records = records.map(|other| (other, self.record(at, other)));
         let known = records.filter(|(_, record)| record.weight >= WEIGHT_MIN);
         known.min_by_key(|(other, _)| (other.abs_diff(place), *other > place))
     }
 
     /// The share of payload by the rate of a place: frames are the shorter the more is lost.
-    pub(crate) fn payload(&self, now: Instant, half_life: Duration, place: usize) -> f64 {
-        let own = self.record(now, half_life, place);
+    pub(crate) fn payload(&self, at: Reading<'_>, place: usize) -> f64 {
+        let own = self.record(at, place);
         if own.weight >= WEIGHT_MIN {
             return own.payload;
         }
-        let nearest = self.beside(now, half_life, place);
+        let nearest = self.beside(at, place);
         nearest.map_or(1.0, |(other, record)| {
             // What is around the best segments goes with the root of losses.
-            let places = place as f64 - other as f64;
-            (1.0 - (1.0 - record.payload) * libm::exp2(places / 2.0)).max(0.0)
+            let times = libm::sqrt(at.needs(other, place));
+            (1.0 - (1.0 - record.payload) * times).max(0.0)
         })
     }
 
     /// The share of frames by its neighbours' records alone.
-    pub(crate) fn share_beside(&self, now: Instant, half_life: Duration, place: usize) -> f64 {
-        let nearest = self.beside(now, half_life, place);
-        let loss = nearest.map_or(LOSS_UNKNOWN, |(other, record)| {
-            let loss = match record.came / record.weight {
-                // Nobody knows how much too fast it was.
-                none if none < NONE_CAME => 2.0,
-                share => (1.0 - share).max(LOSS_MIN),
-            };
-            // Half as much is lost by the next lower rate, which needs some decibels less.
-            (loss * libm::exp2(place as f64 - other as f64)).min(1.0)
-        });
-        1.0 - loss
+    pub(crate) fn share_beside(&self, at: Reading<'_>, place: usize) -> f64 {
+        let nearest = self.beside(at, place);
+        let Some((other, record)) = nearest else {
+            return 1.0 - LOSS_UNKNOWN;
+        };
+        let share = match record.came / record.weight {
+            none if none < NONE_CAME => NONE_CAME_IS,
+            share => share.min(1.0 - LOSS_MIN),
+        };
+        libm::pow(share, at.needs(other, place))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strait_core::waveform::{self, Bandwidth, Family, Interleaver};
 
     const HALF_LIFE: Duration = Duration::from_secs(120);
+
+    /// 600, 1200, 1600 and 2400 bit/s are the places 3 to 6, and need 3, 5, 6 and 6 dB.
+    fn ladder() -> Vec<Waveform> {
+        let narrow = Bandwidth::default();
+        let find = |rate| waveform::find(Family::M110D, narrow, Interleaver::Short, rate);
+        waveform::rates(Family::M110D, narrow)
+            .filter_map(find)
+            .collect()
+    }
+
+    fn at(now: Instant, ladder: &[Waveform]) -> Reading<'_> {
+        Reading {
+            now,
+            half_life: HALF_LIFE,
+            ladder,
+        }
+    }
 
     fn told(frames: u32, lost: u32) -> Told {
         Told { frames, lost }
@@ -176,11 +208,11 @@ mod tests {
 
     /// What is noted of places, one after the other, and the share of another in thousandths.
     fn share(notes: &[(usize, Told)], place: usize) -> u32 {
-        let mut delivered = Delivered::new();
+        let (mut delivered, ladder) = (Delivered::new(), ladder());
         for (place, told) in notes {
-            delivered.note(Instant::ZERO, HALF_LIFE, *place, (*told, 1.0));
+            delivered.note(at(Instant::ZERO, &ladder), *place, (*told, 1.0));
         }
-        let share = delivered.share(Instant::ZERO, HALF_LIFE, place);
+        let share = delivered.share(at(Instant::ZERO, &ladder), place);
         libm::round(share * 1000.0) as u32
     }
 
@@ -196,28 +228,29 @@ mod tests {
     }
 
     #[test]
-    fn by_the_next_lower_rate_half_as_much_is_lost_as_far_as_is_known() {
+    fn a_rate_that_needs_less_loses_less_as_far_as_is_known() {
         let quarter = told(8, 2);
         let of = |place| share(&[(5, quarter)], place);
-        assert_eq!([3, 4, 6, 7].map(of), [938, 875, 500, 0]);
+        assert_eq!([3, 4, 6, 7].map(of), [866, 796, 750, 563]);
         // Where nothing came at all it may have been far too fast.
         let of = |place| share(&[(5, told(8, 8))], place);
-        assert_eq!([2, 3, 4, 6].map(of), [750, 500, 0, 0]);
+        assert_eq!([2, 3, 4, 6].map(of), [374, 141, 45, 20]);
         // What is known of the rate itself counts, the more the more it is.
         let of = |frames| share(&[(5, quarter), (4, told(frames, frames))], 4);
-        assert_eq!([1, 2, 4].map(of), [525, 292, 4]);
+        assert_eq!([1, 2, 4].map(of), [477, 265, 4]);
     }
 
     #[test]
     fn what_was_long_ago_counts_for_less() {
-        let mut delivered = Delivered::new();
-        delivered.note(Instant::ZERO, HALF_LIFE, 5, (told(8, 8), 1.0));
-        delivered.note(Instant::ZERO + HALF_LIFE, HALF_LIFE, 5, (told(8, 0), 1.0));
-        let share = delivered.share(Instant::ZERO + HALF_LIFE, HALF_LIFE, 5);
+        let (mut delivered, ladder) = (Delivered::new(), ladder());
+        let then = |times| at(Instant::ZERO + HALF_LIFE * times, &ladder);
+        delivered.note(then(0), 5, (told(8, 8), 1.0));
+        delivered.note(then(1), 5, (told(8, 0), 1.0));
+        let share = delivered.share(then(1), 5);
         // One that came, and half of one that didn't.
         assert!((share - 1.0 / 1.5).abs() < 0.01, "{share}");
         // In the end nothing is left of it.
-        let share = delivered.share(Instant::ZERO + HALF_LIFE * 20, HALF_LIFE, 5);
+        let share = delivered.share(then(20), 5);
         assert!((share - 0.95).abs() < 0.01, "{share}");
     }
 }

@@ -10,7 +10,7 @@ const MEMORY: f64 = 300.0;
 
 /// How much a frame behind a lost one counts for the length of segments: a fade takes several, and
 /// would take as many octets of shorter ones. Where next to nothing arrives, these tell all there is.
-const BEHIND_LOST: f64 = 0.03;
+const BEHIND_LOST: f64 = 0.1;
 
 /// Frames that an answer told of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -173,6 +173,25 @@ mod tests {
             quality.forget(faster);
             assert_eq!(quality.segment_octets(16, 1023), expected);
         }
+    }
+
+    #[test]
+    fn a_fade_takes_several_frames_and_shortens_them_little() {
+        let after = |lost_at: fn(usize) -> bool| {
+            let mut quality = Quality::default();
+            (0..1400).for_each(|place| quality.learn(216, !lost_at(place)));
+            assert!((quality.lost() - 0.25).abs() < 0.03, "{}", quality.lost());
+            quality.segment_octets(16, 1023)
+        };
+        let scattered = after(|place| place % 4 == 0);
+        let fades = after(|place| place % 28 < 7);
+        assert!((80..95).contains(&scattered), "{scattered}");
+        assert!((190..260).contains(&fades), "{fades}");
+        // Where nothing arrives, they are too long.
+        let mut quality = Quality::default();
+        (0..300).for_each(|_| quality.learn(1039, true));
+        (0..700).for_each(|_| quality.learn(1039, false));
+        assert!(quality.segment_octets(16, 1023) < 150);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use strait_core::waveform::Waveform;
 use strait_core::{Duration, Instant};
 
-use crate::delivered::Delivered;
+use crate::delivered::{Delivered, Reading};
 use crate::quality::{Late, Told};
 
 /// Frames that are enough to judge a rate by; when it finds back, half of that.
@@ -339,7 +339,7 @@ impl Rate {
             return;
         }
         let lost = frames - came;
-        self.note(now, used, Told { frames, lost });
+        self.note(now, adapt, used, Told { frames, lost });
         if came * 4 >= frames * 3 {
             return self.change(used, Reason::Heard);
         }
@@ -376,7 +376,7 @@ impl Rate {
 
     /// Learns of frames that went at a place of the ladder.
     pub(crate) fn learn(&mut self, now: Instant, adapt: &Adapt, used: usize, told: Told) {
-        self.note(now, used, told);
+        self.note(now, adapt, used, told);
         if used > self.at {
             return;
         }
@@ -401,20 +401,29 @@ impl Rate {
         }
     }
 
-    fn note(&mut self, now: Instant, used: usize, told: Told) {
-        self.delivered
-            .note(now, self.memory(), used, (told, self.payload));
+    fn note(&mut self, now: Instant, adapt: &Adapt, used: usize, told: Told) {
+        let at = self.reading(now, adapt);
+        self.delivered.note(at, used, (told, self.payload));
     }
 
-    /// After so long, what was delivered counts half.
-    fn memory(&self) -> Duration {
-        self.pause * MEMORY_PAUSES
+    fn reading<'a>(&self, now: Instant, adapt: &'a Adapt) -> Reading<'a> {
+        Reading {
+            now,
+            half_life: self.pause * MEMORY_PAUSES,
+            ladder: &adapt.ladder,
+        }
     }
 
     /// What the rate of a place delivers, as far as is known, in bit/s.
     fn delivers(&self, now: Instant, adapt: &Adapt, place: usize) -> f64 {
-        let share = self.delivered.share(now, self.memory(), place);
-        f64::from(adapt.rate(place)) * share * self.delivered.payload(now, self.memory(), place)
+        let share = self.delivered.share(self.reading(now, adapt), place);
+        self.delivers_by(share, now, adapt, place)
+    }
+
+    /// The same if such a share of frames comes.
+    fn delivers_by(&self, share: f64, now: Instant, adapt: &Adapt, place: usize) -> f64 {
+        let payload = self.delivered.payload(self.reading(now, adapt), place);
+        f64::from(adapt.rate(place)) * share * payload
     }
 
     /// Of a place and those below it, the one that delivers most.
@@ -478,9 +487,8 @@ impl Rate {
         let next = self.at + 1;
         let finding = self.at < self.known;
         // What it delivered before is old by now: the pause has seen to that.
-        let share = self.delivered.share_beside(now, self.memory(), next);
-        let payload = self.delivered.payload(now, self.memory(), next);
-        let better = f64::from(adapt.rate(next)) * share * payload > delivers;
+        let share = self.delivered.share_beside(self.reading(now, adapt), next);
+        let better = self.delivers_by(share, now, adapt, next) > delivers;
         if finding || better && now >= self.not_before {
             self.try_higher(adapt);
         }
@@ -547,20 +555,35 @@ mod tests {
 
     #[test]
     fn it_falls_to_what_would_deliver_most_if_that_is_more() {
-        // By the next lower rate half as much is lost, by the one below that a quarter.
-        for (lost, expected) in [(34, 9600), (35, 8000), (60, 8000), (75, 6400), (100, 4800)] {
+        // They need 21, 19, 16 and 13 dB. Where nothing comes, it may have been far too fast.
+        for (lost, expected) in [(47, 9600), (48, 8000), (50, 8000), (51, 6400), (100, 4800)] {
             assert_eq!(after(9600, &[(100, lost)]).0, expected, "{lost}");
         }
         // There is nothing between 600 and 1200 bit/s, and nothing below 75.
-        for (lost, expected) in [(60, 1200), (75, 600)] {
+        for (lost, expected) in [(87, 1200), (88, 600)] {
             assert_eq!(after(1200, &[(100, lost)]).0, expected, "{lost}");
         }
         assert_eq!(after(75, &[(100, 100)]).0, 75);
     }
 
     #[test]
+    fn short_segments_lower_what_a_rate_delivers() {
+        let adapt = adapt();
+        let after = |payload| {
+            let mut rate = Rate::new(adapt.place(4800));
+            // By 3200 bit/s nothing was lost, in long frames.
+            rate.note(Instant::ZERO, &adapt, adapt.place(3200), told((20, 0)));
+            rate.carries(payload);
+            rate.learn(Instant::ZERO, &adapt, rate.at(), told((100, 25)));
+            adapt.rate(rate.at())
+        };
+        // 3600 bit/s with all that is around segments, or 2880 of payload.
+        assert_eq!([0.98, 0.8].map(after), [4800, 3200]);
+    }
+
+    #[test]
     fn one_answer_of_a_fade_does_not_lower_a_rate_that_was_good() {
-        let (good, faded) = ((100, 0), (100, 65));
+        let (good, faded) = ((100, 0), (100, 55));
         assert_eq!(after(16_000, &[faded]).0, 12_000);
         assert_eq!(after(16_000, &[good, faded]).0, 16_000);
         assert_eq!(after(16_000, &[good, faded, faded]).0, 12_000);
@@ -569,9 +592,9 @@ mod tests {
 
     #[test]
     fn a_higher_rate_is_tried_if_it_would_deliver_more() {
-        // Of 6400 bit/s twice as much is lost.
-        assert_eq!(after(4800, &[(100, 21)]).0, 4800);
-        assert_eq!(after(4800, &[(100, 19)]).0, 6400);
+        // 6400 bit/s need 3 dB more: twice as many fades are too deep.
+        assert_eq!(after(4800, &[(100, 26)]).0, 4800);
+        assert_eq!(after(4800, &[(100, 25)]).0, 6400);
         // Three frames tell too little, a fourth is enough.
         assert_eq!(after(4800, &[(3, 0)]).0, 4800);
         assert_eq!(after(4800, &[(3, 0), (1, 0)]).0, 6400);
@@ -650,7 +673,7 @@ mod tests {
     fn a_fall_for_a_lost_answer_is_taken_back() {
         let adapt = adapt();
         // If less came, to what would deliver most; if next to nothing did, not at all.
-        for (came, expected) in [(75, 9600), (60, 8000), (13, 6400), (12, 4800)] {
+        for (came, expected) in [(75, 9600), (60, 8000), (17, 6400), (16, 4800)] {
             let (_, mut rate) = after(9600, &[]);
             let used = rate.at();
             rate.miss(Instant::ZERO, &adapt, 0);
@@ -680,7 +703,7 @@ mod tests {
         let (_, mut rate) = after(9600, &[]);
         assert_eq!(rates(&mut rate, &[(20, 0), (20, 0)]), [9600, 9600]);
         let used = rate.at();
-        rate.learn(Instant::ZERO, &adapt, used, told((20, 4)));
+        rate.learn(Instant::ZERO, &adapt, used, told((20, 6)));
         assert_eq!(rates(&mut rate, &[(20, 0), (20, 0)]), [9600, 9600]);
         // Where only the answer met another, what came is learnt from.
         assert_eq!(rates(&mut rate, &[(20, 20), (20, 0)]), [12_000, 12_000]);

@@ -1,7 +1,7 @@
 //! What may wait in a class.
 
-use super::{FAIR_PACKETS_LEAST, FAIR_WAIT};
 use super::config::QueueConfig;
+use super::{FAIR_PACKETS_LEAST, FAIR_WAIT};
 use crate::policy::Class;
 use crate::wait::PACKET_OCTETS_MAX;
 
