@@ -7,6 +7,7 @@ use strait_core::units::{BitRate, Octets, Share, Time};
 use strait_node::config_text::ConfigError;
 use strait_scenario::{Loaded, Scenario};
 
+use super::hf_adapt::Adapting;
 use super::hf_calls::Calls;
 use super::hf_ip::{Collapse, IpRow, Turnarounds};
 use super::hf_net_delay::NetDelays;
@@ -44,6 +45,8 @@ pub(super) struct HfStudy {
     proxied: Vec<PathRow>,
     /// Data rates over paths that change.
     rates: Option<Rates>,
+    /// A rate that changes beside the best fixed one, by channel and interleaver.
+    adapting: Option<Adapting>,
     /// Data with calls, and confirmations.
     pub(super) calls: Option<Calls>,
     /// Nets of many, by rule of access.
@@ -122,6 +125,7 @@ impl SetUp for HfStudy {
         "proxied",
         "calls",
         "rates",
+        "adapting",
         "nets",
         "net delays",
         "runs",
@@ -161,6 +165,10 @@ impl SetUp for HfStudy {
             (
                 "rates",
                 self.rates.as_ref().map(|of| of.run(asked)).transpose()?,
+            ),
+            (
+                "adapting",
+                self.adapting.as_ref().map(|of| of.run(asked)).transpose()?,
             ),
             (
                 "nets",
@@ -302,7 +310,7 @@ fn mixed(asked: &Asked<'_>) -> Result<Came, StudyError> {
 }
 
 /// Packets that the far gateway gave to its hosts.
-fn delivered(world: &World) -> u64 {
+pub(super) fn delivered(world: &World) -> u64 {
     let far = world.stats().find(|(name, _)| *name == "b");
     far.map_or(0, |(_, stats)| stats.delivered)
 }

@@ -50,7 +50,7 @@ pub(super) struct Rates {
 
 /// How a station's rate is chosen.
 #[derive(Clone, Copy, Debug)]
-enum Choice {
+pub(super) enum Choice {
     Fixed(BitRate),
     Follows { advice: bool },
 }
@@ -63,13 +63,9 @@ impl Rates {
     }
 
     fn world(&self, path: &PathRow, choice: Choice) -> Result<Loaded, ConfigError> {
-        let mut world = load("hf/adaptive.toml")?;
+        let mut world = adaptive(choice, self.begins)?;
         for link in &mut world.links {
             let channel = &mut link.channel;
-            channel.rate = Some(match choice {
-                Choice::Fixed(rate) => rate,
-                Choice::Follows { .. } => self.begins,
-            });
             if path.snr.is_some() {
                 channel.snr = path.snr;
             }
@@ -84,11 +80,23 @@ impl Rates {
                 hf.variation = path.variation;
             }
         }
-        for node in &mut world.nodes {
-            radios(&mut node.table).for_each(|radio| choose(radio, choice));
-        }
         Ok(world)
     }
+}
+
+/// `scenarios/hf/adaptive.toml` with a rate that is chosen so, and what a changing one begins with.
+pub(super) fn adaptive(choice: Choice, begins: BitRate) -> Result<Loaded, ConfigError> {
+    let mut world = load("hf/adaptive.toml")?;
+    for link in &mut world.links {
+        link.channel.rate = Some(match choice {
+            Choice::Fixed(rate) => rate,
+            Choice::Follows { .. } => begins,
+        });
+    }
+    for node in &mut world.nodes {
+        radios(&mut node.table).for_each(|radio| choose(radio, choice));
+    }
+    Ok(world)
 }
 
 /// The `hf` tables of a gateway's ports.

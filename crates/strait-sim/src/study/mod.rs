@@ -7,6 +7,7 @@ pub mod fair;
 mod grid;
 mod hbh;
 mod hf;
+mod hf_adapt;
 mod hf_calls;
 mod hf_ip;
 mod hf_net_delay;
