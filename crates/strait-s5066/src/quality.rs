@@ -9,7 +9,7 @@ const SEGMENT_OCTETS_MIN: usize = 24;
 const MEMORY: f64 = 300.0;
 
 /// How much a frame behind a lost one counts for the length of segments: a fade takes several, and
-/// would take as many octets of shorter ones. Where next to nothing arrives, these tell all there is.
+/// would take as many octets of shorter ones. Where next to nothing arrives, these tell all.
 const BEHIND_LOST: f64 = 0.1;
 
 /// Frames that an answer told of.
