@@ -145,18 +145,18 @@ fn delivered(folder: &Path) -> (BTreeSet<u64>, usize) {
     (texts.iter().filter_map(number).collect(), texts.len())
 }
 
-/// The messages in the queue of the switch with this socket.
-fn queue(socket: &Path) -> Vec<serde_json::Value> {
+/// The messages in the queue of the switch with this socket, if it is there.
+fn queue(socket: &Path) -> Option<Vec<serde_json::Value>> {
     let mut command = Command::new(STRAIT);
     command.args(["mail", "queue", "--json"]).arg(socket);
     let output = command.output().unwrap();
-    let queue: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    queue["messages"].as_array().unwrap().clone()
+    let queue: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    Some(queue["messages"].as_array().unwrap().clone())
 }
 
 /// The numbers in the queue, of those for the other side and of those for the mailbox.
 fn queued(folder: &Path) -> (BTreeSet<u64>, usize) {
-    let rows = queue(&folder.join("a.sock"));
+    let rows = queue(&folder.join("a.sock")).unwrap();
     let number = |row: &serde_json::Value| {
         let to = row["recipients"].as_str()?;
         to.strip_prefix('n')?
@@ -368,7 +368,7 @@ fn fingerprint(file: &str) -> String {
 
 /// What the next hop of the message to this address said last.
 fn said_of(folder: &Path, to: &str) -> Option<String> {
-    let rows = queue(&folder.join("a.sock"));
+    let rows = queue(&folder.join("a.sock")).unwrap();
     let row = rows.iter().find(|row| row["recipients"] == to)?;
     row["said"].as_str().map(String::from)
 }
