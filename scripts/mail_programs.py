@@ -7,7 +7,7 @@ Postfix brings mail to the switch and takes mail from it, swaks, smtplib, s-nail
 smtp-source brings much at once and smtp-sink takes what is for it; Dovecot has some by LMTP. Two accounts
 of Delta Chat's core send by the switch, and read what it brought to Dovecot by IMAP. Each message has to lie in its mailbox once, with the priority that it was sent with. FOLDER is where Debian's
 packages are unpacked (`dpkg -x` of postfix, swaks, s-nail, mutt, dovecot-core, dovecot-imapd and
-dovecot-lmtpd), if they aren't installed, and DELTA is `deltachat-rpc-server` (of PyPI). What isn't there
+dovecot-lmtpd), if they aren't installed, and below `james` are the jars of Apache James, and DELTA is `deltachat-rpc-server` (of PyPI). What isn't there
 isn't tried. The servers run in namespaces, with configurations, spools and users of their own.
 """
 
@@ -22,7 +22,7 @@ import threading
 import time
 
 from mail_exim import build, clear, enter, sh
-from mail_servers import USERS, dovecot, opensmtpd, postfix, with_users
+from mail_servers import USERS, dovecot, james, opensmtpd, postfix, with_users
 
 PASSWORD = "secret"
 
@@ -40,6 +40,10 @@ class Ground:
         if os.path.exists(f"{root}/usr/sbin/smtpd"):
             self.start("m-b", opensmtpd(root, self.folder, {
                 "address": ("10.5.0.2", 2526), "domain": "o.example", "relay": "10.5.0.1:2525", "user": "postfix"}))
+        if glob.glob(f"{root}/james/*.jar"):
+            self.start("m-b", james(f"{root}/james", self.folder, {
+                "address": ("10.5.0.2", 2527), "networks": "10.5.0.0/30", "domain": "j.example",
+                "reader": "ops@a.example", "relay": ("10.5.0.1", 2525)}))
         sink = [f"{root}/usr/sbin/smtp-sink", "-u", "postfix"]
         self.start("m-b", [*sink, "-d", f"{self.folder}/sink/%M.", "10.5.0.2:2600", "10"],
                    self.make("sink", "postfix"))
@@ -91,6 +95,10 @@ port = 25
 domains = ["o.example"]
 to = "10.5.0.2"
 port = 2526
+[[mail.route]]
+domains = ["j.example"]
+to = "10.5.0.2"
+port = 2527
 [[mail.route]]
 domains = ["sink.example"]
 to = "10.5.0.2"
@@ -258,6 +266,13 @@ def tried(ground):
         ground.bring("10.5.0.2", 2526, "ops@a.example", "open in")
         count, header = ground.lies("a.mail", "open in")
         yield "from OpenSMTPD", count == 1 and "PRIORITY -2;" in header
+    if glob.glob(f"{ground.root}/james/*.jar"):
+        ground.bring("127.0.0.1", 2525, "ops@j.example", "james out", ["MT-PRIORITY=4"])
+        count, header = ground.lies("a.mail", "james out", 40)
+        yield "to Apache James, and back", count == 1 and "PRIORITY 4;" in header and "JAMES" in header
+        ground.bring("10.5.0.2", 2527, "ops@a.example", "james in")
+        count, header = ground.lies("a.mail", "james in")
+        yield "from Apache James", count == 1 and "PRIORITY -2;" in header
     swaks = f"perl {ground.root}/usr/bin/swaks --server 127.0.0.1:2525 --from ops@a.example"
     sh(f"ip netns exec m-a {swaks} --to ops@a.example --header 'Subject: swaks' --header 'X-Priority: 1'")
     count, header = ground.lies("a.mail", "swaks")
