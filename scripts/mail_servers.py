@@ -94,7 +94,7 @@ myhostname = mx.{site["domain"]}
 mydestination =
 smtp_host_lookup = native
 smtpd_peername_lookup = no
-smtpd_relay_restrictions = permit_mynetworks, reject
+smtpd_relay_restrictions = check_recipient_access inline:{{nobody@{site["domain"]}=REJECT}}, permit_mynetworks, reject
 relayhost = {site["relay"]}
 virtual_transport = virtual
 virtual_mailbox_domains = {site["domain"]}
@@ -119,8 +119,8 @@ virtual_minimum_uid = 1
 
 
 def exim(program, folder, owner, site):
-    """The command of an Exim that hears at a port; its own domain's mail goes into a Maildir, `boxes/ops`,
-    all other to the relay."""
+    """The command of an Exim that hears at a port, 25 if its site names none; its own domain's mail goes into a
+    Maildir, `boxes/ops`, but nobody's, and all other to the relay."""
     spool, boxes = make(folder, "spool", owner), make(folder, "boxes", owner)
     relay, port = site["relay"]
     config = write(folder, "exim.conf", f"""primary_hostname = mx.{site["domain"]}
@@ -133,8 +133,12 @@ local_interfaces = <; {site["address"]}
 host_lookup =
 rfc1413_query_timeout = 0s
 message_size_limit = 200M
-acl_smtp_rcpt = accept
+acl_smtp_rcpt = recipient
 tls_advertise_hosts =
+begin acl
+recipient:
+ deny local_parts = nobody
+ accept
 begin routers
 here:
  driver = accept
@@ -151,6 +155,7 @@ maildir:
  maildir_format
  create_directory
  directory = {boxes}/ops
+ return_path_add
  user = Debian-exim
 relay:
  driver = smtp
@@ -158,7 +163,7 @@ relay:
 begin retry
 * * F,1h,5s
 """)
-    return [program, "-C", config, "-bdf", "-oX", "25"]
+    return [program, "-C", config, "-bdf", "-oX", str(site.get("port", 25))]
 
 
 def opensmtpd(root, folder, site):
