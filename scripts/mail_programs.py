@@ -7,7 +7,7 @@ Postfix brings mail to the switch and takes mail from it, swaks, smtplib, s-nail
 smtp-source brings much at once and smtp-sink takes what is for it; Dovecot has some by LMTP. Two accounts
 of Delta Chat's core send by the switch, and read what it brought to Dovecot by IMAP. Each message has to lie in its mailbox once, with the priority that it was sent with. FOLDER is where Debian's
 packages are unpacked (`dpkg -x` of postfix, swaks, s-nail, mutt, dovecot-core, dovecot-imapd and
-dovecot-lmtpd), if they aren't installed, and DELTA is `deltachat-rpc-server` (of PyPI). What isn't there
+dovecot-lmtpd), if they aren't installed, and below `james` are the jars of Apache James, and DELTA is `deltachat-rpc-server` (of PyPI). What isn't there
 isn't tried. The servers run in namespaces, with configurations, spools and users of their own.
 """
 
@@ -16,13 +16,14 @@ import json
 import os
 import re
 import smtplib
+import socket
 import subprocess
 import sys
 import threading
 import time
 
 from mail_exim import build, clear, enter, sh
-from mail_servers import USERS, dovecot, opensmtpd, postfix, with_users
+from mail_servers import USERS, dovecot, exim, james, opensmtpd, postfix, with_users
 
 PASSWORD = "secret"
 
@@ -37,9 +38,16 @@ class Ground:
         self.start("m-a", [strait, "run", self.node()])
         self.postfix()
         self.dovecot()
+        if os.path.exists(f"{root}/usr/sbin/exim4"):
+            self.start("m-b", exim(f"{root}/usr/sbin/exim4", self.make("exim"), (USERS["Debian-exim"],) * 2, {
+                "address": "10.5.0.2", "port": 2528, "domain": "e.example", "relay": ("10.5.0.1", 2525)}))
         if os.path.exists(f"{root}/usr/sbin/smtpd"):
             self.start("m-b", opensmtpd(root, self.folder, {
                 "address": ("10.5.0.2", 2526), "domain": "o.example", "relay": "10.5.0.1:2525", "user": "postfix"}))
+        if glob.glob(f"{root}/james/*.jar"):
+            self.start("m-b", james(f"{root}/james", self.folder, {
+                "address": ("10.5.0.2", 2527), "networks": "10.5.0.0/30", "domain": "j.example",
+                "reader": "ops@a.example", "relay": ("10.5.0.1", 2525)}))
         sink = [f"{root}/usr/sbin/smtp-sink", "-u", "postfix"]
         self.start("m-b", [*sink, "-d", f"{self.folder}/sink/%M.", "10.5.0.2:2600", "10"],
                    self.make("sink", "postfix"))
@@ -92,6 +100,14 @@ domains = ["o.example"]
 to = "10.5.0.2"
 port = 2526
 [[mail.route]]
+domains = ["j.example"]
+to = "10.5.0.2"
+port = 2527
+[[mail.route]]
+domains = ["e.example"]
+to = "10.5.0.2"
+port = 2528
+[[mail.route]]
 domains = ["sink.example"]
 to = "10.5.0.2"
 port = 2600
@@ -130,10 +146,10 @@ neighbours = [{{ name = "b", address = "127.0.0.1:7001" }}]
             "owner": USERS["postfix"], "imap": ("10.5.0.2", 1143), "lmtp": ("10.5.0.2", 24),
             "users": {**rules, "full@l.example": "userdb_quota_rule=*:bytes=1"}}))
 
-    def bring(self, host, port, to, subject, options=()):
+    def bring(self, host, port, to, subject, options=(), sender="ops@a.example"):
         with smtplib.SMTP(host, port, local_hostname="mua.example", timeout=20) as server:
             text = f"From: ops@a.example\r\nTo: {to}\r\nSubject: {subject}\r\n\r\n.dot\r\n{'x' * 70}\r\n"
-            server.sendmail("ops@a.example", [to], text, options)
+            server.sendmail(sender, [to], text, options)
 
     def lies(self, folder, subject, within=20):
         """How often a message lies in a folder, once it does, and its header."""
@@ -206,6 +222,20 @@ class Delta:
         return found
 
 
+def behind_refused(ground, server, domain, folder):
+    """Messages that go one behind the other, every other of which is for nobody: each has its own sender."""
+    mail = f"{ground.strait} mail {{}} {ground.folder}/a.sock"
+    sh(mail.format("minimize override"))
+    for n in range(6):
+        to = f"{'ops' if n % 2 else 'nobody'}@{domain}"
+        ground.bring("127.0.0.1", 2525, to, f"{server} {n}", sender=f"sender{n}@a.example")
+    sh(mail.format("minimize off"))
+    come = [ground.lies(folder, f"{server} {n}", 20 if n % 2 else 0) for n in range(6)]
+    senders = [re.findall("(?i)^Return-Path: <sender(.)@", header, re.M) for _, header in come]
+    yield f"to {server} behind refused ones", ([it[0] for it in come], senders) == (
+        [0, 1] * 3, [[], ["1"], [], ["3"], [], ["5"]])
+
+
 def by_lmtp(ground):
     """One message for three mailboxes of which each has its own answer."""
     with smtplib.SMTP("127.0.0.1", 2525, local_hostname="mua.example", timeout=20) as server:
@@ -258,6 +288,11 @@ def tried(ground):
         ground.bring("10.5.0.2", 2526, "ops@a.example", "open in")
         count, header = ground.lies("a.mail", "open in")
         yield "from OpenSMTPD", count == 1 and "PRIORITY -2;" in header
+    for server, program, domain, folder in (("Postfix", "postfix", "b.example", "boxes"),
+                                            ("Exim", "exim4", "e.example", "exim/boxes"),
+                                            ("OpenSMTPD", "smtpd", "o.example", "open.boxes")):
+        if os.path.exists(f"{ground.root}/usr/sbin/{program}"):
+            yield from behind_refused(ground, server, domain, folder)
     swaks = f"perl {ground.root}/usr/bin/swaks --server 127.0.0.1:2525 --from ops@a.example"
     sh(f"ip netns exec m-a {swaks} --to ops@a.example --header 'Subject: swaks' --header 'X-Priority: 1'")
     count, header = ground.lies("a.mail", "swaks")
@@ -288,6 +323,23 @@ def tried(ground):
         time.sleep(0.2)
     yield f"200 messages of smtp-source, at smtp-sink: {there}", there == 200
     yield from by_several(ground)
+    if glob.glob(f"{ground.root}/james/*.jar"):
+        yield from by_james(ground)
+
+
+def by_james(ground):
+    """One out and back, and one in, when it is up: it is slow at that."""
+    until, up = time.time() + 120, False
+    while time.time() < until and not up:
+        with socket.socket() as tried:
+            up = tried.connect_ex(("10.5.0.2", 2527)) == 0
+        time.sleep(0.2)
+    ground.bring("127.0.0.1", 2525, "ops@j.example", "james out", ["MT-PRIORITY=4"])
+    count, header = ground.lies("a.mail", "james out")
+    yield "to Apache James, and back", count == 1 and "PRIORITY 4;" in header and "JAMES" in header
+    ground.bring("10.5.0.2", 2527, "ops@a.example", "james in")
+    count, header = ground.lies("a.mail", "james in")
+    yield "from Apache James", count == 1 and "PRIORITY -2;" in header
 
 
 def by_delta(ground):

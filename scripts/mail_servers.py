@@ -1,4 +1,4 @@
-"""Postfix, Exim, OpenSMTPD and Dovecot with configurations and spools of their own, from wherever their files are."""
+"""Postfix, Exim, OpenSMTPD, Apache James and Dovecot with configurations and spools of their own, from wherever their files are."""
 
 import atexit
 import os
@@ -94,7 +94,7 @@ myhostname = mx.{site["domain"]}
 mydestination =
 smtp_host_lookup = native
 smtpd_peername_lookup = no
-smtpd_relay_restrictions = permit_mynetworks, reject
+smtpd_relay_restrictions = check_recipient_access inline:{{nobody@{site["domain"]}=REJECT}}, permit_mynetworks, reject
 relayhost = {site["relay"]}
 virtual_transport = virtual
 virtual_mailbox_domains = {site["domain"]}
@@ -119,8 +119,8 @@ virtual_minimum_uid = 1
 
 
 def exim(program, folder, owner, site):
-    """The command of an Exim that hears at a port; its own domain's mail goes into a Maildir, `boxes/ops`,
-    all other to the relay."""
+    """The command of an Exim that hears at a port, 25 if its site names none; its own domain's mail goes into a
+    Maildir, `boxes/ops`, but nobody's, and all other to the relay."""
     spool, boxes = make(folder, "spool", owner), make(folder, "boxes", owner)
     relay, port = site["relay"]
     config = write(folder, "exim.conf", f"""primary_hostname = mx.{site["domain"]}
@@ -133,8 +133,12 @@ local_interfaces = <; {site["address"]}
 host_lookup =
 rfc1413_query_timeout = 0s
 message_size_limit = 200M
-acl_smtp_rcpt = accept
+acl_smtp_rcpt = recipient
 tls_advertise_hosts =
+begin acl
+recipient:
+ deny local_parts = nobody
+ accept
 begin routers
 here:
  driver = accept
@@ -151,6 +155,7 @@ maildir:
  maildir_format
  create_directory
  directory = {boxes}/ops
+ return_path_add
  user = Debian-exim
 relay:
  driver = smtp
@@ -158,7 +163,7 @@ relay:
 begin retry
 * * F,1h,5s
 """)
-    return [program, "-C", config, "-bdf", "-oX", "25"]
+    return [program, "-C", config, "-bdf", "-oX", str(site.get("port", 25))]
 
 
 def opensmtpd(root, folder, site):
@@ -175,6 +180,57 @@ match from any for any action "there"
 """)
     os.chmod(config, 0o600)
     return [f"{root}/usr/sbin/smtpd", "-d", "-f", config]
+
+
+def james(jars, folder, site):
+    """The command of an Apache James that hears at an address and port. It has no mailbox that others can read:
+    what is for its own domain goes on to a `reader`, unchanged, and all mail to the relay, an address and port."""
+    config = make(make(folder, "james"), "conf")
+    address, port = site["address"]
+    relay, relay_port = site["relay"]
+    files = {
+        "smtpserver": f"""<smtpservers><smtpserver enabled="true">
+<jmxName>smtp</jmxName><bind>{address}:{port}</bind><connectionBacklog>50</connectionBacklog>
+<tls socketTLS="false" startTLS="false"/>
+<auth><announce>never</announce></auth>
+<authorizedAddresses>{site["networks"]}</authorizedAddresses>
+<handlerchain><handler class="org.apache.james.smtpserver.CoreCmdHandlerLoader"/></handlerchain>
+</smtpserver></smtpservers>""",
+        "mailetcontainer": f"""<mailetcontainer enableJmx="false">
+<context><postmaster>postmaster@{site["domain"]}</postmaster></context>
+<spooler><threads>2</threads><errorRepository>memory://error/</errorRepository></spooler>
+<processors>
+<processor state="root"><mailet match="All" class="ToProcessor"><processor>transport</processor></mailet></processor>
+<processor state="transport">
+<mailet match="All" class="RemoveMimeHeader"><name>bcc</name></mailet>
+<mailet match="HostIs={site["domain"]}" class="Resend">
+<recipients>{site["reader"]}</recipients><inline>unaltered</inline></mailet>
+<mailet match="All" class="RemoteDelivery"><outgoingQueue>outgoing</outgoingQueue>
+<delayTime>3*1 second</delayTime><maxRetries>3</maxRetries>
+<gateway>{relay}</gateway><gatewayPort>{relay_port}</gatewayPort></mailet>
+</processor>
+<processor state="error"><mailet match="All" class="ToRepository">
+<repositoryPath>memory://error/</repositoryPath></mailet></processor>
+</processors></mailetcontainer>""",
+        "mailrepositorystore": """<mailrepositorystore><defaultProtocol>memory</defaultProtocol><mailrepositories>
+<mailrepository class="org.apache.james.mailrepository.memory.MemoryMailRepository">
+<protocols><protocol>memory</protocol></protocols></mailrepository></mailrepositories></mailrepositorystore>""",
+        "domainlist": f"""<domainlist><domainnames><domainname>{site["domain"]}</domainname></domainnames>
+<autodetect>false</autodetect><autodetectIP>false</autodetectIP>
+<defaultDomain>{site["domain"]}</defaultDomain></domainlist>""",
+        "usersrepository": """<usersrepository name="LocalUsers"><algorithm>SHA-512</algorithm>
+<enableVirtualHosting>true</enableVirtualHosting></usersrepository>""",
+        "dnsservice": """<dnsservice><autodiscover>false</autodiscover>
+<servers><server>127.0.0.1</server></servers></dnsservice>""",
+        "recipientrewritetable": "<recipientrewritetable/>", "imapserver": "<imapservers/>",
+        "pop3server": "<pop3servers/>", "lmtpserver": "<lmtpservers/>", "managesieveserver": "<managesieveservers/>",
+    }
+    for name, text in files.items():
+        write(config, f"{name}.xml", text)
+    for name, text in (("webadmin", "enabled"), ("jmap", "enabled"), ("jmx", "jmx.enabled")):
+        write(config, f"{name}.properties", f"{text}=false\n")
+    return ["java", "-Xmx400m", f"-Dworking.directory={folder}/james", "-cp", f"{jars}/*",
+            "org.apache.james.MemoryJamesServerMain"]
 
 
 def dovecot(root, folder, site):

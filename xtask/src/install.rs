@@ -142,6 +142,10 @@ const LIBRARIES: [&str; 15] = [
     "libwrap0",
 ];
 
+/// Apache James with its state in memory, which needs Java 11.
+const JAMES: &str = "james-server-memory-app";
+const JAMES_VERSION: &str = "3.8.1";
+
 /// The longest that one call of a package tool may take: mirrors that don't answer end there.
 const CALL_MAX: Duration = Duration::from_secs(300);
 
@@ -180,6 +184,10 @@ fn unpack(root: &Path) {
             println!("install: no deltachat-rpc-server; skipped: messages of Delta Chat");
         }
     }
+    let james = folder.join("james");
+    if !james.join(format!("{JAMES}-{JAMES_VERSION}.jar")).is_file() && !fetch_james(&james) {
+        println!("install: no Apache James (by `mvn`); skipped: messages to and from it");
+    }
     let lacks = |it: &&(&str, &str)| !folder.join(it.1).is_file();
     let lacking: Vec<&str> = UNPACKED.iter().filter(lacks).map(|it| it.0).collect();
     if lacking.is_empty() {
@@ -192,6 +200,22 @@ fn unpack(root: &Path) {
             folder.display()
         );
     }
+}
+
+/// All jars of it, by Maven.
+fn fetch_james(folder: &Path) -> bool {
+    let pom = format!(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId>\
+         <artifactId>x</artifactId><version>1</version><dependencies><dependency>\
+         <groupId>org.apache.james</groupId><artifactId>{JAMES}</artifactId>\
+         <version>{JAMES_VERSION}</version></dependency></dependencies></project>"
+    );
+    let made = std::fs::create_dir_all(folder).is_ok();
+    let mut maven = Command::new("mvn");
+    maven.args(["-q", "-B", "dependency:copy-dependencies"]);
+    let out = format!("-DoutputDirectory={}", folder.display());
+    made && std::fs::write(folder.join("pom.xml"), pom).is_ok()
+        && call(maven.arg(out).current_dir(folder))
 }
 
 fn fetch(folder: &Path, packages: &[&str]) -> bool {

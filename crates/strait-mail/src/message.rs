@@ -11,6 +11,7 @@ use strait_core::hash::RunHash;
 use crate::command::{Body, DeliverBy, Notify, is_address};
 use crate::header::thinned;
 use crate::precedence::{Precedence, parse_wire};
+use crate::text::TEXT_FIRST;
 
 /// The first line of a stored envelope.
 const FORM: &str = "strait-mail 1";
@@ -49,6 +50,8 @@ pub struct Message {
     pub late: bool,
     /// The field `Received` that it goes on with, without the line's end; nothing for our own.
     pub trace: String,
+    /// The Message-ID of its text, if that went first.
+    pub text: String,
     /// Where fields `MT-Priority` lie in its text.
     pub tunnels: Vec<(u32, u32)>,
     /// Where fields that tell of its way lie in its text, if some next hop isn't told of these.
@@ -114,6 +117,9 @@ impl Message {
         self.envid.iter().for_each(|it| line("envid", it));
         self.by.iter().for_each(|it| line("by", &it.text()));
         line("trace", &self.trace);
+        if !self.text.is_empty() {
+            line("text", &self.text);
+        }
         for (key, places) in [("tunnel", &self.tunnels), ("cut", &self.traces)] {
             let places = places.iter();
             places.for_each(|(start, end)| line(key, &format!("{start} {end}")));
@@ -161,6 +167,7 @@ impl Message {
                 "ret" => message.headers_only = Some(value == "HDRS"),
                 "envid" => message.envid = Some(value.into()),
                 "trace" => message.trace = value.into(),
+                "text" => message.text = value.into(),
                 "tunnel" => message.tunnels.push(place(value)?),
                 "cut" => message.traces.push(place(value)?),
                 "thinned" => message.thinned.push(value.into()),
@@ -189,7 +196,8 @@ impl Message {
         Cuts(all)
     }
 
-    /// What goes before its text: the trace, and for those who don't know MT-PRIORITY the value.
+    /// What goes before its text: the trace, the name of a text that went first, and for those who
+    /// don't know MT-PRIORITY the value.
     pub fn prefix(&self, tunnel: bool, thin: bool) -> Vec<u8> {
         let mut text = String::new();
         if !self.trace.is_empty() {
@@ -201,6 +209,9 @@ impl Message {
         for line in self.thinned.iter().filter(|_| thin) {
             text.push_str(line);
             text.push_str("\r\n");
+        }
+        if !self.text.is_empty() {
+            text.push_str(&format!("{TEXT_FIRST}: {}\r\n", self.text));
         }
         if tunnel && (self.said || !self.tunnels.is_empty()) {
             text.push_str(&format!("MT-Priority: {}\r\n", self.wire));
@@ -298,6 +309,7 @@ mod tests {
             by: DeliverBy::parse("-5;NT"),
             late: true,
             trace: "Received: from a by b; date".into(),
+            text: "<text.1@b>".into(),
             tunnels: vec![(6, 24)],
             traces: vec![(0, 6), (30, 40)],
             thinned: vec!["Received: by c; date".into()],
@@ -353,9 +365,9 @@ mod tests {
         let message = message();
         assert_eq!(message.precedence(), Precedence::Flash);
         let prefix = message.prefix(true, false);
-        assert!(prefix.ends_with(b"date\r\nMT-Priority: 3\r\n"));
-        let own = "Received: from a by b; date\r\n";
+        let own = "Received: from a by b; date\r\nX-Text-First: <text.1@b>\r\n";
         assert_eq!(message.prefix(false, false), own.as_bytes());
+        assert_eq!(prefix, format!("{own}MT-Priority: 3\r\n").into_bytes());
         let cuts = message.cuts(true, false);
         assert_eq!(cuts.without(0, text), b"A: b\r\nC: d\r\n\r\n");
         assert_eq!(cuts.without(20, &text[20..]), b"C: d\r\n\r\n");
@@ -386,7 +398,7 @@ mod tests {
             assert_eq!(cuts.without(at as u64, &text[at..]), whole[sent..]);
         }
         assert_eq!(cuts.behind(whole.len() as u64), 60);
-        let prefix = "Received: by b; date\r\nReceived: by c; date\r\n";
+        let prefix = "Received: by b; date\r\nReceived: by c; date\r\nX-Text-First: <text.1@b>\r\n";
         assert_eq!(message.prefix(false, true), prefix.as_bytes());
     }
 }

@@ -10,6 +10,8 @@ use crate::header::{Header, fields, name_of, unfolded};
 const DEPTH_MAX: u32 = 4;
 /// A line that is longer goes on in another.
 const LINE_OCTETS_MAX: usize = 900;
+/// The field of the whole message that names it: no switch sends the text again.
+pub const TEXT_FIRST: &str = "X-Text-First";
 /// What the subject says of it.
 const MARK: &str = " (text first)";
 /// Fields that it has of the whole message, beside those of MMHS (RFC 6477).
@@ -26,7 +28,7 @@ const KEPT: [&str; 9] = [
 ];
 
 /// The first plain text of a message of several parts, as a message named `name` that refers to the
-/// whole one. Nothing if there is none, or its end isn't among these octets.
+/// whole one. Nothing if there is none, or its end isn't among these octets, or it went already.
 pub fn text_first(octets: &[u8], header: &Header, name: &str) -> Option<Vec<u8>> {
     let part = text_of(octets, 0)?;
     let (mut text, mut subject) = (Vec::new(), Vec::new());
@@ -34,6 +36,9 @@ pub fn text_first(octets: &[u8], header: &Header, name: &str) -> Option<Vec<u8>>
         let field = &octets[start..end];
         let of = name_of(field)?;
         let is = |known: &str| of.eq_ignore_ascii_case(known.as_bytes());
+        if is(TEXT_FIRST) {
+            return None;
+        }
         if KEPT.into_iter().any(is) || of.to_ascii_lowercase().starts_with(b"mmhs-") {
             text.extend_from_slice(field);
         } else if is("Subject") && subject.is_empty() {

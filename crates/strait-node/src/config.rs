@@ -41,6 +41,7 @@ mod host_sides;
 mod kind;
 mod kiss;
 mod mail;
+mod mail_listeners;
 mod names;
 mod olsr;
 mod proxy;
@@ -67,6 +68,7 @@ pub use self::host_sides::HostSides;
 pub use self::kind::{IpConfig, KissPort, LineConfig, Plug, PortConfig, PortKeys, PortKind};
 pub use self::kiss::KissConfig;
 pub use self::mail::{MailConfig, MailHopConfig, MailLaneConfig, MailRouteConfig, MailUserConfig};
+pub use self::mail_listeners::MailListenerConfig;
 pub use self::olsr::OlsrConfig;
 pub use self::proxy::{
     Connects, PartnerConfig, ProxyClass, ProxyConfig, ProxyConnect, ProxySource,

@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -145,18 +145,18 @@ fn delivered(folder: &Path) -> (BTreeSet<u64>, usize) {
     (texts.iter().filter_map(number).collect(), texts.len())
 }
 
-/// The messages in the queue of the switch with this socket.
-fn queue(socket: &Path) -> Vec<serde_json::Value> {
+/// The messages in the queue of the switch with this socket, if it is there.
+fn queue(socket: &Path) -> Option<Vec<serde_json::Value>> {
     let mut command = Command::new(STRAIT);
     command.args(["mail", "queue", "--json"]).arg(socket);
     let output = command.output().unwrap();
-    let queue: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    queue["messages"].as_array().unwrap().clone()
+    let queue: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    Some(queue["messages"].as_array().unwrap().clone())
 }
 
 /// The numbers in the queue, of those for the other side and of those for the mailbox.
 fn queued(folder: &Path) -> (BTreeSet<u64>, usize) {
-    let rows = queue(&folder.join("a.sock"));
+    let rows = queue(&folder.join("a.sock")).unwrap();
     let number = |row: &serde_json::Value| {
         let to = row["recipients"].as_str()?;
         to.strip_prefix('n')?
@@ -205,6 +205,16 @@ fn what_was_answered_for_survives_kills_at_any_instant() {
         killer.join().unwrap();
     }
     let _switch = start(&namespace, folder);
+    let (mailbox, far) = judge(folder, &ledger);
+    eprintln!(
+        "{kills} kills: {} answered for, {mailbox} in the mailbox, {far} queued",
+        ledger.len()
+    );
+    assert!(ledger.len() as u64 > kills, "too few messages for a test");
+}
+
+/// Whatever was answered for is in the mailbox once, or in the queue; how much is in each.
+fn judge(folder: &Path, ledger: &BTreeSet<u64>) -> (usize, usize) {
     // Many kills leave thousands, which are read first and then delivered: the numbers change until
     // both are done.
     let (mut since, mut before) = (Instant::now(), (usize::MAX, 0));
@@ -224,19 +234,58 @@ fn what_was_answered_for_survives_kills_at_any_instant() {
     };
     let (mailbox, files) = delivered(folder);
     let lost: Vec<u64> = ledger.difference(&(&mailbox | &far)).copied().collect();
-    eprintln!(
-        "{kills} kills: {} answered for, {} in the mailbox, {} queued",
-        ledger.len(),
-        files,
-        far.len()
-    );
     assert!(lost.is_empty(), "answered for and lost: {lost:?}");
     assert_eq!(
         (mailbox.len(), near),
         (files, 0),
         "a message lies there twice"
     );
-    assert!(ledger.len() as u64 > kills, "too few messages for a test");
+    (files, far.len())
+}
+
+/// A file system in memory, which has this much room.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(&self, options: &str) {
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", options, "none"])
+            .arg(&self.0);
+        assert!(mount.status().unwrap().success());
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// A full disk has messages refused, and loses none; a kill on it neither.
+#[test]
+fn what_was_answered_for_survives_a_full_disk() {
+    if !can_run() {
+        return;
+    }
+    let namespace = Namespace::create("mailfull").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let disk = Disk(folder.join("disk"));
+    fs::create_dir(&disk.0).unwrap();
+    disk.mount("size=6M");
+    let node = node_file(folder).replace("/a.db", "/disk/a.db");
+    fs::write(folder.join("a.toml"), node).unwrap();
+    let mut ledger = BTreeSet::new();
+    for round in 0..2 {
+        let mut switch = start(&namespace, folder);
+        ledger.extend(namespace.enter(move || submit(round * 10_000)).unwrap());
+        assert!(switch.0.try_wait().unwrap().is_none(), "it is gone");
+    }
+    let _switch = start(&namespace, folder);
+    disk.mount("remount,size=64M");
+    let (_, queued) = judge(folder, &ledger);
+    assert!(queued > 20, "too few messages for a test");
 }
 
 /// What `strait mail password` makes of a password.
@@ -368,7 +417,7 @@ fn fingerprint(file: &str) -> String {
 
 /// What the next hop of the message to this address said last.
 fn said_of(folder: &Path, to: &str) -> Option<String> {
-    let rows = queue(&folder.join("a.sock"));
+    let rows = queue(&folder.join("a.sock")).unwrap();
     let row = rows.iter().find(|row| row["recipients"] == to)?;
     row["said"].as_str().map(String::from)
 }

@@ -497,10 +497,10 @@ fn determine(
     let guessed = header.mmhs.or(header.common).or(header.subject);
     let guessed = guessed.unwrap_or(listener.default);
     let wire = said.unwrap_or_else(|| guessed.wire());
-    let most = match user {
-        Some(user) => user.most.wire(),
-        None if listener.trusts => i8::MAX,
-        None => listener.default.wire().max(0),
+    let most = match (user, listener.most) {
+        (Some(user), _) => user.most.wire(),
+        (None, None) => i8::MAX,
+        (None, Some(most)) => most.max(listener.default).wire(),
     };
     (wire.min(most), said.is_some())
 }

@@ -92,6 +92,9 @@ pub(super) fn part(
     };
     thin(queue, &mut first, &header);
     first.naming = header.naming;
+    let name = first.naming.iter();
+    let mut name = name.filter_map(|it| it.strip_prefix("Message-ID: "));
+    message.text = name.next()?.into();
     (message.wire, message.said) = (rest.wire(), true);
     queue.stats.slow.texts_first += 1;
     Some((queue.number(), first))

@@ -81,8 +81,8 @@ pub struct ListenSettings {
     pub default: Precedence,
     /// Who may come.
     pub clients: Vec<Prefix>,
-    /// Whether they may ask for more than that.
-    pub trusts: bool,
+    /// The highest that they may ask for beyond that, if they don't log in; any if absent.
+    pub most: Option<Precedence>,
     /// Another switch comes here, with one connection at a time.
     pub lane: bool,
     /// Clients may have TLS, or have to.

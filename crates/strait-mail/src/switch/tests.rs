@@ -78,7 +78,7 @@ fn settings(at: usize) -> Settings {
         dscp: 0,
         default: Precedence::Routine,
         clients: vec![Prefix::new([127, 0, 0, 0].into(), 8).unwrap()],
-        trusts: true,
+        most: None,
         lane: false,
         tls: None,
         users: false,
@@ -88,7 +88,7 @@ fn settings(at: usize) -> Settings {
         dscp: lane.dscp,
         default,
         clients: vec![others],
-        trusts: true,
+        most: None,
         lane: true,
         tls: None,
         users: false,
@@ -690,7 +690,7 @@ fn strangers_are_sent_away_and_the_untrusted_ask_in_vain() {
     let mut world = World::new();
     let heard = world.say(0, 1, "10.1.0.7", "EHLO x\r\n");
     assert_eq!(heard, "554 5.7.1 you are no client of this switch\r\n");
-    world.sites[0].switch.queue.settings.listeners[0].trusts = false;
+    world.sites[0].switch.queue.settings.listeners[0].most = Some(Precedence::Priority);
     let heard = world.submit(2, " MT-PRIORITY=6", "ops@b.example", "\r\nhello");
     assert!(heard.contains("250 2.3.6 0 is the new priority"), "{heard}");
 }

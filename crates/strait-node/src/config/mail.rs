@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use strait_core::Duration;
@@ -13,13 +13,13 @@ use strait_link::payload::Dictionary;
 use strait_mail::command::{domain_of, is_address, is_domain};
 use strait_mail::{
     HopSettings, Hours, LaneSettings, ListenSettings, Precedence, RouteSettings, Settings,
-    TextFirst, Tls, UserSettings, Yields,
+    TextFirst, UserSettings, Yields,
 };
 use strait_qos::Dscp;
 
 use crate::Prefix;
 
-use super::{HostKind, HostSides, InvalidConfig, NodeConfig, invalid};
+use super::{HostKind, HostSides, InvalidConfig, MailListenerConfig, NodeConfig, invalid};
 
 /// A message switch: mail comes by SMTP, waits on stable storage, and goes on by a connection for
 /// each precedence, or into Maildirs.
@@ -38,6 +38,9 @@ pub struct MailConfig {
     /// The same where TLS begins at once, such as `10.1.0.1:465`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listen_tls: Vec<SocketAddr>,
+    /// Further addresses where they do, each with rules of its own.
+    #[serde(default, rename = "listener", skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<MailListenerConfig>,
     /// A table `[tls.NAME]`: what programs have TLS by (STARTTLS at `listen`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<String>,
@@ -295,27 +298,6 @@ impl MailConfig {
     /// What a switch is told.
     pub(crate) fn settings(&self, node: &NodeConfig) -> Settings {
         let lanes = self.lanes();
-        let local = |address: IpAddr, length| Prefix { address, length };
-        let clients = if self.clients.is_empty() {
-            alloc::vec![
-                local(Ipv4Addr::LOCALHOST.into(), 8),
-                local(Ipv6Addr::LOCALHOST.into(), 128),
-            ]
-        } else {
-            self.clients.clone()
-        };
-        let at_once = self.listen_tls.iter().map(|it| (it, true));
-        let submission = self.listen.iter().map(|it| (it, false)).chain(at_once);
-        let submission = submission.map(|(address, at_once)| ListenSettings {
-            address: *address,
-            tls: self.tls.clone().map(|profile| Tls { profile, at_once }),
-            users: !self.users.is_empty(),
-            dscp: 0,
-            default: self.default,
-            clients: clients.clone(),
-            trusts: self.trust,
-            lane: false,
-        });
         let partners = self.hops().filter(|it| it.port.is_none());
         let partners = partners.map(|it| Prefix {
             address: it.to,
@@ -330,7 +312,7 @@ impl MailConfig {
                 dscp: lane.dscp,
                 default,
                 clients: partners.clone(),
-                trusts: true,
+                most: None,
                 lane: true,
                 tls: None,
                 users: false,
@@ -338,7 +320,7 @@ impl MailConfig {
         });
         Settings {
             name: self.name.clone().unwrap_or_else(|| node.name.clone()),
-            listeners: submission.chain(inbound).collect(),
+            listeners: self.submission().into_iter().chain(inbound).collect(),
             mailboxes: self.mailboxes.clone(),
             maildir: self.maildir.clone().unwrap_or_default(),
             routes: self.routes.iter().map(MailRouteConfig::settings).collect(),
@@ -375,6 +357,7 @@ impl MailConfig {
             self.routes.len(),
             self.lanes.len(),
             self.listen_tls.len(),
+            self.listeners.len(),
             self.users.len(),
         ];
         if each.iter().any(|it| *it > Self::EACH_MAX) {
@@ -382,7 +365,7 @@ impl MailConfig {
             return Err(invalid("[mail]", message));
         }
         self.validate_tls(node)?;
-        if self.listen.is_empty() && self.listen_tls.is_empty() && self.inbound.is_empty() {
+        if self.submission().is_empty() && self.inbound.is_empty() {
             let message = "needs `listen` for mail programs, or `inbound` for other switches";
             return Err(invalid("[mail]", message));
         }
@@ -410,16 +393,7 @@ impl MailConfig {
     }
 
     fn validate_sockets(&self, hosts: &HostSides) -> Result<(), InvalidConfig> {
-        let nobody = |ip: IpAddr| ip.is_unspecified() || ip.is_multicast();
-        if self
-            .listen
-            .iter()
-            .chain(&self.listen_tls)
-            .any(|it| it.port() == 0 || nobody(it.ip()))
-        {
-            let message = "takes an address of one host, and a port: such as \"127.0.0.1:2525\"";
-            return Err(invalid("[mail] listen", message));
-        }
+        self.validate_submission()?;
         let mut inbound = self.inbound.iter();
         if let Some(stray) = inbound.find(|it| !hosts.own().any(|own| own == **it)) {
             let message = format!("`{stray}` is none of [host] addresses");

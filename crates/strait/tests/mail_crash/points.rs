@@ -18,8 +18,8 @@ use super::{Running, STRAIT, can_run, started, within};
 
 /// How long a switch may take to come to a place.
 const REACHED: Duration = Duration::from_secs(60);
-/// Messages that are brought at a time, of each kind some, and how long a switch has with them
-/// before more are brought.
+/// Messages that are brought at a time, of each kind some, and how long switches have with them at
+/// most before more are brought.
 const BROUGHT: u64 = 8;
 const SETTLED: Duration = Duration::from_secs(2);
 
@@ -157,7 +157,7 @@ impl World {
             self.brought += BROUGHT;
             let answered = self.sites[0].namespace.enter(move || bring(first));
             self.ledger.extend(answered.unwrap());
-            if let Some(ended) = self.ended_within(at, SETTLED) {
+            if let Some(ended) = self.ended_or_settled(at) {
                 break ended;
             }
             let late = begun.elapsed() > REACHED;
@@ -172,28 +172,28 @@ impl World {
         self.sites[0].running = None;
     }
 
-    /// How a site's switch ended, if it does within that time.
-    fn ended_within(&mut self, at: usize, most: Duration) -> Option<ExitStatus> {
-        let running = self.sites[at].running.as_mut()?;
+    /// How a site's switch ended, unless it has nothing to do any more or takes long.
+    fn ended_or_settled(&mut self, at: usize) -> Option<ExitStatus> {
         let begun = Instant::now();
-        while begun.elapsed() < most {
+        let mut idle = false;
+        loop {
+            let running = self.sites[at].running.as_mut()?;
             if let Some(ended) = running.0.try_wait().unwrap() {
                 return Some(ended);
             }
-            thread::sleep(Duration::from_millis(5));
+            // What it was to do last may still be done.
+            if idle || begun.elapsed() > SETTLED {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(20));
+            idle = (0..2).all(|it| self.waiting(it) == Some(0));
         }
-        None
     }
 
-    fn waiting(&self, at: usize) -> usize {
-        super::queue(
-            &self
-                .folder
-                .path()
-                .join(self.sites[at].name)
-                .with_extension("sock"),
-        )
-        .len()
+    /// How many messages wait at a site, if it is there.
+    fn waiting(&self, at: usize) -> Option<usize> {
+        let file = self.folder.path().join(self.sites[at].name);
+        super::queue(&file.with_extension("sock")).map(|it| it.len())
     }
 
     /// How often each message, and a report of each, lies in a site's mailbox.
@@ -225,7 +225,7 @@ impl World {
     fn judge(&mut self) {
         self.start(0, None);
         let begun = Instant::now();
-        while self.waiting(0) + self.waiting(1) > 0 {
+        while (0..2).any(|it| self.waiting(it) != Some(0)) {
             let late = begun.elapsed() > Duration::from_secs(30);
             assert!(!late, "something waits yet");
             thread::sleep(Duration::from_millis(50));

@@ -107,12 +107,18 @@ impl Database {
         let pages = octets_max / number("page_size")?.unsigned_abs().max(1);
         let pages = pages.clamp(1, u64::from(u32::MAX));
         connection.pragma_update(None, "max_page_count", pages as i64)?;
-        // Who can't store anything has to know at the start.
-        let transaction = connection.unchecked_transaction()?;
-        transaction.execute_batch(TABLES)?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-        transaction.pragma_update(None, "user_version", VERSION)?;
-        transaction.commit()
+        let marked = || {
+            let transaction = connection.unchecked_transaction()?;
+            transaction.execute_batch(TABLES)?;
+            transaction.pragma_update(None, "application_id", APPLICATION)?;
+            transaction.pragma_update(None, "user_version", VERSION)?;
+            transaction.commit()
+        };
+        // Who can't store anything has to know at the start; a full disk may have room later.
+        marked().or_else(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) if !is_new => Ok(()),
+            _ => Err(error),
+        })
     }
 
     /// Every key with the octets of its value, in the order of the keys.

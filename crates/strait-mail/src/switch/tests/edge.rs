@@ -146,7 +146,9 @@ fn a_text_goes_first_and_the_whole_message_follows() {
     let body = "Subject: Fuel (text first)\nMessage-ID: <text.1.1795737600@a.example>\n\
                 References: <1@a>\nMIME-Version: 1.0\n\nhello\n";
     assert!(first.ends_with(body), "{first}");
-    assert!(whole.ends_with(&format!("{}\n", text.replace("\r\n", "\n"))));
+    let text = text.replace("\r\n", "\n");
+    let end = format!("\nX-Text-First: <text.1.1795737600@a.example>\n{text}\n");
+    assert!(whole.ends_with(&end), "{whole}");
     // The whole message alone is reported.
     let reports: Vec<&str> = world.sites[0]
         .delivered
@@ -160,6 +162,27 @@ fn a_text_goes_first_and_the_whole_message_follows() {
     assert!(world.is_empty());
     let heard = world.say(0, 3, "127.0.0.1", &all);
     assert!(heard.ends_with("250 2.6.0 1 stored before\r\n"), "{heard}");
+}
+
+/// At a further switch, whose attachments have a lower precedence yet.
+#[test]
+fn a_text_that_went_first_does_not_go_again() {
+    let mut first = parting();
+    first.routes[0].text_first = first.routes[0].text_first.map(|it| TextFirst {
+        rest: Precedence::Routine,
+        ..it
+    });
+    let mut world = World::of(vec![first, settings(1)]);
+    world.submit(1, " MT-PRIORITY=4", "ops@b.example", &attached(100));
+    world.pass(Duration::from_secs(10));
+    let files = world.sites[1].delivered.iter();
+    let whole = files.filter(|it| it.2.contains("PRIORITY -2;"));
+    let whole: Vec<String> = whole.map(|it| it.2.replace('\n', "\r\n")).collect();
+    let mut world = World::of(vec![parting(), settings(1)]);
+    world.submit(1, " MT-PRIORITY=-2", "ops@b.example", &whole[0]);
+    world.pass(Duration::from_secs(10));
+    assert_eq!((whole.len(), world.files(1)), (1, 1));
+    assert!(world.sites[1].delivered[0].2.contains("PRIORITY -2;"));
 }
 
 #[test]
