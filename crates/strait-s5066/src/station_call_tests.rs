@@ -140,7 +140,7 @@ fn a_call_over_an_idle_link_may_be_lost_or_meet_another() {
             }
             assert_eq!(world.marks(1).len(), 5);
             assert_eq!(world.marks(0).len(), if both { 4 } else { 1 });
-            [0, 1].map(|it| assert_once(&world.marks(it)));
+            (0..2).for_each(|it| assert_once(&world.marks(it)));
         }
     }
 }

@@ -77,6 +77,7 @@ struct Arrived {
 }
 
 /// A channel by one ratio, and what arrives by it.
+#[derive(Clone, Copy, Debug)]
 struct At {
     snr: Decibels,
     best: (BitRate, Arrived),
@@ -154,17 +155,19 @@ impl Adapting {
         let runs = run_all(asked, "hf-adapt", &worlds, |(world, seed)| {
             self.measure(world, asked.seed(*seed))
         })?;
-        let mut came = Came::default();
-        came.hashes = runs.iter().map(|(_, hash)| *hash).collect();
         let each = runs.chunks(of.seeds as usize).map(mean);
         let each: Vec<Arrived> = each.collect();
         let by_channel = each.chunks(of.snr.len() * self.choices().count());
-        came.rows = channels
+        let rows = channels
             .iter()
             .zip(by_channel)
             .filter_map(|(channel, arrived)| Some(self.row(*channel, self.worst(of, arrived)?)))
             .collect();
-        Ok(came)
+        Ok(Came {
+            rows,
+            hashes: runs.iter().map(|(_, hash)| *hash).collect(),
+            ..Came::default()
+        })
     }
 
     /// The ratio at which the changing rate does worst, of those that count.
