@@ -8,6 +8,7 @@ mod echo;
 mod esp;
 mod mail;
 mod measured;
+mod mgen;
 mod named;
 mod page;
 mod pairs;
@@ -35,6 +36,7 @@ use self::esp::Esp;
 use self::mail::Mail;
 pub(crate) use self::mail::maildir;
 use self::measured::Measured;
+use self::mgen::Mgen;
 use self::page::Page;
 use self::pairs::Pairs;
 use self::ping::Ping;
@@ -275,6 +277,7 @@ pub(crate) fn cast(
                 Traffic::Dns { .. } => Box::new(Dig::new(&flow)?),
                 Traffic::Chatter { .. } | Traffic::Hello { .. } => Box::new(Chatter::new(&flow)?),
                 Traffic::Voice { .. } => Box::new(Call::default()),
+                Traffic::Udp { poisson: true, .. } => Box::new(Mgen::new(&flow)?),
                 Traffic::Udp { .. } => Box::new(Rate::new(&flow)?),
                 Traffic::Esp { .. } => Box::new(Esp::new(&flow, index)?),
                 Traffic::Mgen(_) => Box::new(Script::new(&flow)?),
