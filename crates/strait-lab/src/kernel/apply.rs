@@ -62,11 +62,12 @@ pub fn remove(interface: &str, table: &str, namespace: &Namespace) -> Result<boo
         run(namespace, "tc", &arguments, "")?;
     }
     let tables = output(namespace, "nft", &["list", "tables"], "")?;
-    let wanted = format!("table inet {table}");
-    if tables.lines().any(|line| line.trim() == wanted) {
-        had = true;
-        let arguments = ["delete", "table", "inet", table];
-        run(namespace, "nft", &arguments, "")?;
+    for family in Export::FAMILIES {
+        let wanted = format!("table {family} {table}");
+        if tables.lines().any(|line| line.trim() == wanted) {
+            had = true;
+            run(namespace, "nft", &["delete", "table", family, table], "")?;
+        }
     }
     Ok(had)
 }
