@@ -103,7 +103,7 @@ impl Root {
 }
 
 /// Runs a program in the namespace, with `input` on its standard input.
-pub(super) fn run(
+pub(crate) fn run(
     namespace: &Namespace,
     program: &str,
     arguments: &[&str],

@@ -22,7 +22,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use strait_core::time::{Duration, Instant};
 use strait_live::kernel::namespace::Namespace;
-use strait_qos::Dscp;
 use strait_scenario::topology::{Role, Topology};
 use strait_scenario::{Loaded, echo_service, post, with_resolver};
 use strait_traffic::{Family, FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig, report};
@@ -291,9 +290,6 @@ pub(crate) fn cast(
                     Box::new(Mail::new(&flow, post, loaded.scenario.seed)?)
                 }
                 Traffic::Measured { .. } => Box::new(Measured::new(&flow)?),
-                Traffic::Tcp { .. } | Traffic::Page { .. } if config.dscp != Dscp::default() => {
-                    return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));
-                }
                 Traffic::Tcp { .. } => Box::new(Curl::new(&flow)?),
                 Traffic::Page { .. } => Box::new(Page::new(&flow)?),
             };

@@ -68,7 +68,7 @@ fn calls_over_three_waveforms_are_as_prompt_as_in_simulation() {
 }
 
 /// The policy of S. Gulder and M. Déziel, by gateways and by this kernel, with the flows of their Table 3
-/// by `mgen`: audio comes through both, and best effort gets what is left.
+/// by `mgen` and a page: audio comes through both, and best effort gets what is left.
 #[test]
 fn a_policy_works_in_gateways_and_in_this_kernel_side_by_side() {
     let programs = ["mgen", "nft", "tc"];
@@ -79,6 +79,10 @@ fn a_policy_works_in_gateways_and_in_this_kernel_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
     let changes = [("\"62 s\"", "\"12 s\""), ("\"61 s\"", "\"11 s\"")];
     let path = shortened(folder.path(), "../manet/two-hop.toml", &changes);
+    let page = "\n[[traffic]]\nname = \"page\"\nkind = \"tcp\"\nfamily = 4\nfrom = \"ha\"\nto = \"hb\"\n\
+                start = \"2 s\"\noctets = \"60 kB\"\ndscp = \"AF21\"\n";
+    let text = std::fs::read_to_string(&path).unwrap() + page;
+    std::fs::write(&path, text).unwrap();
     let options = ["--variant", "1b", "--with-kernel", "2900 kbit/s"];
     let told = lab(folder.path(), &path, &options);
     told.expect_all(&["lab-nothing-left"]);
@@ -88,6 +92,10 @@ fn a_policy_works_in_gateways_and_in_this_kernel_side_by_side() {
         assert!(all.0 < 0.03 && all.1 < 0.1, "{column}: {all:?}");
         assert!(number("video.loss") < 0.05, "{column}");
         assert!(number("data1.loss") > 0.5, "{column}");
+        assert!(
+            (number("page.complete") - 1.0).abs() < f64::EPSILON,
+            "{column}"
+        );
         let flows = ["audio", "video", "data1", "data2", "data3"];
         let sum: f64 = flows
             .map(|it| number(&format!("{it}.rate_bit_s")))
@@ -95,4 +103,6 @@ fn a_policy_works_in_gateways_and_in_this_kernel_side_by_side() {
             .sum();
         assert!((2.0e6..3.5e6).contains(&sum), "{column}: {sum}");
     }
+    // Marked by the host, so in the class of pages and files.
+    assert!(told.number("delay-parts in a", "af21", 1) > 40.0);
 }
