@@ -196,8 +196,8 @@ impl PortConfig {
             return Err(invalid(self.place("kiss.via"), message));
         }
         let frame = self.frame_octets_max() as u64;
-        // Where packets aren't cut, a frame has to hold IPv6's 1280 octets. One with so many escapes
-        // that it doesn't fit isn't sent.
+        // Where packets aren't cut, a frame has to hold IPv6's 1280 octets. One with so many
+        // escapes that it doesn't fit isn't sent.
         let (each, why) = match self.profile {
             LinkProfile::Hbh | LinkProfile::Plain => (1, ""),
             _ => (2, " whose octets all need escapes"),

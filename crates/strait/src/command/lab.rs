@@ -27,8 +27,8 @@ use crate::exit::{self, BadInput};
 /// Run a scenario live, in network namespaces on this host.
 ///
 /// Gateways are `strait run`, plain routers this kernel, links `strait emulate`, and the traffic is
-/// made by ping, curl, iperf3, mgen and `strait measure`. With a command, that one runs inside a host
-/// instead of the traffic. Needs root. All that was made is removed again.
+/// made by ping, curl, iperf3, mgen and `strait measure`. With a command, that one runs inside a
+/// host instead of the traffic. Needs root. All that was made is removed again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait lab scenarios/lab/serial-9600.toml --json | jq .checks\n  \
@@ -63,8 +63,8 @@ pub(crate) struct Args {
     /// Stop as soon as all traffic has ended, if its programs end by themselves.
     #[arg(long)]
     brief: bool,
-    /// Run it once more with this kernel in place of the gateways of a cell: their routes, and their
-    /// policy as nftables and `tc` for a line of this rate.
+    /// Run it once more with this kernel in place of the gateways of a cell: their routes, and
+    /// their policy as nftables and `tc` for a line of this rate.
     #[arg(long, value_name = "RATE", conflicts_with = "command")]
     with_kernel: Option<BitRate>,
     /// Run the scenario in virtual time as well, and compare.

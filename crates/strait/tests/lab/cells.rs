@@ -67,8 +67,8 @@ fn calls_over_three_waveforms_are_as_prompt_as_in_simulation() {
     ]);
 }
 
-/// The policy of S. Gulder and M. Déziel, by gateways and by this kernel, with the flows of their Table 3
-/// by `mgen` and a page: audio comes through both, and best effort gets what is left.
+/// The policy of S. Gulder and M. Déziel, by gateways and by this kernel, with the flows of their
+/// Table 3 by `mgen` and a page: audio comes through both, and best effort gets what is left.
 #[test]
 fn a_policy_works_in_gateways_and_in_this_kernel_side_by_side() {
     let programs = ["mgen", "nft", "tc"];
