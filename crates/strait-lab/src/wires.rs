@@ -221,7 +221,7 @@ fn tune(topology: &Topology, nodes: &mut [NodeConfig], link: &TopologyLink, chan
         };
         if matches!(port.kind, PortKind::Udp(_) | PortKind::Ip(_)) {
             port.frame = Some(Octets(port.frame_octets_max() as u64));
-            port.rate = port.rate.or(channel.direction(Side::A).rate);
+            port.rate = port.rate.or_else(|| channel.direction(Side::A).rate);
             let modem = KissConfig {
                 notice: Some(true),
                 own: Some(call(end)),
