@@ -158,7 +158,7 @@ impl Lab {
             return Err(LabError::Scenario(message.into()));
         }
         if options.kernel.is_some() {
-            kernel::stations::check(loaded)?;
+            kernel::stands_in(loaded)?;
         }
         let cast = programs::cast(loaded, &options.variant, &topology)?;
         if !Uid::effective().is_root() {

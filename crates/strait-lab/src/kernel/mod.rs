@@ -9,3 +9,4 @@ pub(crate) mod stations;
 pub use apply::{Applied, apply, remove};
 pub use bench::{Came, Offered, Pace, QueueBench};
 pub use speed::QueueSpeed;
+pub use stations::stands_in;

@@ -18,8 +18,11 @@ use crate::{LabError, Stage};
 /// The interface of a gateway's one port.
 pub(crate) const INTERFACE: &str = "air0";
 
-/// Refuses a scenario that this kernel can't stand for.
-pub(crate) fn check(loaded: &Loaded) -> Result<(), LabError> {
+/// Refuses a scenario in which this kernel can't be in place of the gateways.
+///
+/// # Errors
+/// Why it can't.
+pub fn stands_in(loaded: &Loaded) -> Result<(), LabError> {
     let wrong = |why: &str| {
         let message = format!("in place of gateways, this kernel can only {why}");
         Err(LabError::Scenario(message))

@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use strait_core::time::Duration;
 use strait_core::units::BitRate;
+use strait_lab::kernel::stands_in;
 use strait_lab::{Lab, LabError, LabOptions, Left, Outcome};
 use strait_live::signals::Stop;
 use strait_live::status;
@@ -89,6 +90,9 @@ const RESUME_MAX_S: f64 = 10.0;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let loaded = chosen(Scenario::load(&args.scenario)?, args)?;
+    if args.with_kernel.is_some() {
+        stands_in(&loaded).map_err(told)?;
+    }
     let options = LabOptions {
         program: std::env::current_exe().context("cannot find this program's own file")?,
         variant: args.variant.clone(),
