@@ -93,6 +93,11 @@ impl LinkKind {
         }
     }
 
+    /// Whether it is a cell of packet radio.
+    pub const fn is_cell(&self) -> bool {
+        matches!(self, Self::Cell(_))
+    }
+
     /// Whether what is sent may be lost without a word in the link file.
     pub const fn is_lossy(&self) -> bool {
         self.is_shared()

@@ -2,8 +2,9 @@
 //! with a clock.
 //!
 //! A modem takes a frame from its program while its card has room, and gives notice when the cell
-//! is done with it. Which station has a call sign, the modems learn from what it sends; frames for
-//! others go to all.
+//! is done with it. Which station has a call sign, the net file says, or else the modems learn from
+//! what it sends; frames for others go to all. So it is with Ethernet interfaces, the cards of this
+//! kernel.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +12,7 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
-use strait_channel::{Heard, Medium, MediumEvent, PathId, Side, StationId};
+use strait_channel::{Heard, LinkConfig, Medium, MediumEvent, PathId, Side, StationId};
 use strait_core::id::{ClassId, NeighbourId, TxId};
 use strait_core::node::TxMeta;
 use strait_core::time::Instant;
@@ -21,15 +22,22 @@ use strait_live::kernel::schedule;
 use strait_live::poll;
 use strait_live::signals::{SignalGuard, StopRequests};
 use strait_wire::ax25::{Station, UiFrame};
+use strait_wire::ethernet::{self, Mac};
 
-use super::end::{End, EndSpec, EndSpecError};
+use super::end::{End, EndSpecError};
 use super::net::NetConfig;
 use super::report::{self, EmulateReport};
-use super::tnc::Tnc;
 use super::{BUFFER_OCTETS, EmulateError};
 
-/// Call signs that are kept in mind.
-const CALLS_MAX: usize = 256;
+/// Names of stations that are kept in mind.
+const NAMES_MAX: usize = 256;
+
+/// What frames call a station.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Name {
+    Call(Station),
+    Ethernet(Mac),
+}
 
 /// A cell between modems.
 pub struct CellEmulator {
@@ -37,9 +45,9 @@ pub struct CellEmulator {
     config: NetConfig,
     cell: Box<dyn Medium>,
     paths: Vec<PathId>,
-    ends: Vec<Tnc>,
-    /// Whose call signs are where.
-    calls: BTreeMap<Station, usize>,
+    ends: Vec<End>,
+    /// Who is where.
+    names: BTreeMap<Name, usize>,
     /// By receiver: frames that arrived and nobody took.
     undelivered: Vec<u64>,
     sent: u64,
@@ -62,10 +70,13 @@ impl CellEmulator {
         let wrong = EmulateError::Link;
         let mut cell = link.medium(&config.name, config.seed).map_err(wrong)?;
         let (mut stations, mut ends) = (Vec::new(), Vec::new());
+        let mtu = link.direction(Side::A).frame_octets_max;
+        let mtu = mtu.unwrap_or(LinkConfig::FRAME_OCTETS_MAX);
         for (name, spec) in &config.ends {
             let station = cell.add_station(&link, Side::A, name, config.seed);
             stations.push(station.map_err(wrong)?);
-            ends.push(modem(spec)?);
+            spec.fits(&link.kind).map_err(EmulateError::End)?;
+            ends.push(End::open(spec, mtu, Instant::ZERO)?);
         }
         let mut paths = Vec::new();
         for path in &config.paths {
@@ -81,7 +92,9 @@ impl CellEmulator {
             paths,
             undelivered: vec![0; ends.len()],
             ends,
-            calls: BTreeMap::new(),
+            names: (config.calls.iter())
+                .map(|(call, end)| (Name::Call(*call), *end))
+                .collect(),
             sent: 0,
             requests: StopRequests::new()?,
             buffer: vec![0; BUFFER_OCTETS],
@@ -165,8 +178,8 @@ impl CellEmulator {
                 next = Some(next.map_or(at, |next| next.min(at)));
             }
             flags.set(PollFlags::POLLOUT, end.holds());
-            if !flags.is_empty() {
-                fds.push(PollFd::new(end.fd(), flags));
+            if let Some(fd) = end.fd().filter(|_| !flags.is_empty()) {
+                fds.push(PollFd::new(fd, flags));
             }
         }
         let timeout = next.map(|at| self.clock.until(at));
@@ -191,7 +204,7 @@ impl CellEmulator {
         let end = &mut self.ends[event.station.0];
         match event.what {
             Heard::Frame(_, octets) => {
-                let taken = end.write(&octets)?;
+                let taken = end.write(now, &octets)?;
                 self.undelivered[event.station.0] += u64::from(!taken);
             }
             Heard::Done { .. } => {
@@ -205,9 +218,9 @@ impl CellEmulator {
 
     /// Takes what a program has for its modem, as far as the card has room.
     fn read(&mut self, now: Instant, end: usize) -> io::Result<()> {
-        self.ends[end].flush()?;
+        self.ends[end].flush(now)?;
         while self.cell.room(now, StationId(end)).is_ok() {
-            let Some(octets) = self.ends[end].read(&mut self.buffer)? else {
+            let Some(octets) = self.ends[end].read(now, &mut self.buffer)? else {
                 return Ok(());
             };
             let mut frame = self.buffer[..octets].to_vec();
@@ -227,13 +240,20 @@ impl CellEmulator {
 
     /// For whom a frame is, as its addresses say.
     fn receiver(&mut self, from: usize, frame: &[u8]) -> NeighbourId {
-        let Some(ui) = UiFrame::parse(frame) else {
-            return NeighbourId::ALL;
+        let [source, destination] = match &self.ends[from] {
+            End::Modem(_) => match UiFrame::parse(frame) {
+                Some(ui) => [ui.source, ui.destination].map(Name::Call),
+                None => return NeighbourId::ALL,
+            },
+            _ => match ethernet::Frame::parse(frame) {
+                Some(frame) => [frame.src, frame.dst].map(Name::Ethernet),
+                None => return NeighbourId::ALL,
+            },
         };
-        if self.calls.len() < CALLS_MAX || self.calls.contains_key(&ui.source) {
-            self.calls.insert(ui.source, from);
+        if self.names.len() < NAMES_MAX || self.names.contains_key(&source) {
+            self.names.insert(source, from);
         }
-        let to = self.calls.get(&ui.destination).filter(|to| **to != from);
+        let to = self.names.get(&destination).filter(|to| **to != from);
         to.map_or(NeighbourId::ALL, |to| name_of(StationId(*to)))
     }
 }
@@ -241,13 +261,4 @@ impl CellEmulator {
 /// What the others call a station.
 fn name_of(station: StationId) -> NeighbourId {
     NeighbourId(station.0 as u16)
-}
-
-fn modem(spec: &EndSpec) -> Result<Tnc, EmulateError> {
-    match End::open(spec, 0, Instant::ZERO)? {
-        End::Modem(tnc) => Ok(tnc),
-        End::Pty { .. } | End::Frames { .. } => Err(EmulateError::End(EndSpecError::new(
-            "a cell has ends kiss:PATH or kiss:ADDR:PORT",
-        ))),
-    }
 }

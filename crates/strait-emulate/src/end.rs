@@ -49,8 +49,11 @@ pub enum EndSpec {
         /// The program's socket.
         peer: SocketAddr,
     },
-    /// `tun:NAME[@NETNS][,ADDRESS/LENGTH …]`: an interface of this or another network namespace.
+    /// `tun:NAME[@NETNS][,ADDRESS/LENGTH …]`: an interface of this or another network namespace;
+    /// `tap:` and the same: one of an Ethernet.
     Tun {
+        /// Whether frames have Ethernet headers.
+        ethernet: bool,
         /// The interface's name.
         name: String,
         /// A name in `/run/netns`, or a path; this namespace if absent.
@@ -145,7 +148,8 @@ impl FromStr for EndSpec {
         let wrong = |why: &str| {
             EndSpecError(format!(
                 "`{text}` {why}: write pty:PATH, udp:LOCAL->PEER, kiss:PATH, \
-                 kiss:ADDR:PORT[@NETNS], direwolf:ADDR:PORT[@NETNS], modem:ADDR:PORT, modem-udp:ADDR:PORT or tun:NAME[@NETNS][,ADDR/LEN …]"
+                 kiss:ADDR:PORT[@NETNS], direwolf:ADDR:PORT[@NETNS], modem:ADDR:PORT, modem-udp:ADDR:PORT, \
+                 tun:NAME[@NETNS][,ADDR/LEN …] or tap:NAME and the same"
             ))
         };
         let (kind, rest) = text.split_once(':').ok_or_else(|| wrong("is no end"))?;
@@ -190,7 +194,7 @@ impl FromStr for EndSpec {
                 }
                 Ok(Self::Udp { local, peer })
             }
-            "tun" => {
+            "tun" | "tap" => {
                 let mut parts = rest.split(',').map(str::trim);
                 let name = parts.next().unwrap_or_default();
                 let (name, namespace) = match name.split_once('@') {
@@ -206,6 +210,7 @@ impl FromStr for EndSpec {
                 };
                 let addresses: Option<Vec<_>> = parts.map(pair).collect();
                 Ok(Self::Tun {
+                    ethernet: kind == "tap",
                     name: name.into(),
                     namespace,
                     addresses: addresses
@@ -226,9 +231,10 @@ impl EndSpec {
         let octets = matches!(self, Self::Pty(_));
         let radio = matches!(self, Self::Modem(_));
         let kiss = matches!(self, Self::KissPty(_) | Self::KissTcp { .. });
+        let tap = matches!(self, Self::Tun { ethernet: true, .. });
         match kind {
-            LinkKind::Cell(_) if !kiss => Err(EndSpecError(
-                "the stations of a cell are kiss:PATH or kiss:ADDR:PORT".into(),
+            LinkKind::Cell(_) if !kiss && !tap => Err(EndSpecError(
+                "the stations of a cell are kiss:PATH, kiss:ADDR:PORT or tap:NAME".into(),
             )),
             LinkKind::Serial(_) | LinkKind::Frames if radio => Err(EndSpecError(
                 "modem:ADDR:PORT is for links of kind = \"hf\"".into(),
@@ -293,15 +299,20 @@ impl End {
                 })
             }
             EndSpec::Tun {
+                ethernet,
                 name,
                 namespace,
                 addresses,
             } => {
-                let mut io = TunPort::new(TunConfig {
+                let config = TunConfig {
                     interface: name.clone(),
                     addresses: addresses.clone(),
                     mtu,
-                });
+                };
+                let (mut io, kind) = match ethernet {
+                    true => (TunPort::tap(config, None), "tap"),
+                    false => (TunPort::new(config), "tun"),
+                };
                 match namespace {
                     Some(namespace) => open_namespace(namespace)?.enter(|| io.open(now))??,
                     None => io.open(now)?,
@@ -309,7 +320,7 @@ impl End {
                 let place = namespace.as_ref().map(|namespace| format!("@{namespace}"));
                 Ok(Self::Frames {
                     io: Box::new(io),
-                    text: format!("tun:{name}{}", place.unwrap_or_default()),
+                    text: format!("{kind}:{name}{}", place.unwrap_or_default()),
                 })
             }
         }
@@ -490,17 +501,21 @@ mod tests {
                 peer: ([127, 0, 0, 1], 2).into(),
             })
         );
-        assert_eq!(
-            spec("tun:t0@blue,10.0.0.1/24,fd00::1/64"),
-            Ok(EndSpec::Tun {
-                name: "t0".into(),
-                namespace: Some("blue".into()),
-                addresses: vec![
-                    ("10.0.0.1".parse().unwrap(), 24),
-                    ("fd00::1".parse().unwrap(), 64)
-                ],
-            })
-        );
+        for ethernet in [false, true] {
+            let kind = if ethernet { "tap" } else { "tun" };
+            assert_eq!(
+                spec(&format!("{kind}:t0@blue,10.0.0.1/24,fd00::1/64")),
+                Ok(EndSpec::Tun {
+                    ethernet,
+                    name: "t0".into(),
+                    namespace: Some("blue".into()),
+                    addresses: vec![
+                        ("10.0.0.1".parse().unwrap(), 24),
+                        ("fd00::1".parse().unwrap(), 64)
+                    ],
+                })
+            );
+        }
     }
 
     #[test]
@@ -530,5 +545,8 @@ mod tests {
         let (serial, frames) = (LinkKind::Serial(Framing::ASYNC_8N1), LinkKind::Frames);
         assert!(pty.fits(&serial).is_ok() && udp.fits(&frames).is_ok());
         assert!(pty.fits(&frames).is_err() && udp.fits(&serial).is_err());
+        let cell = LinkKind::Cell(Box::default());
+        let [tun, tap] = ["tun:t0", "tap:t0"].map(|text| spec(text).unwrap());
+        assert!(tap.fits(&cell).is_ok() && tun.fits(&cell).is_err());
     }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use strait_channel::{LinkConfig, LinkKind};
 use strait_node::config_text::{self, ConfigError};
 use strait_scenario::{Files, load_link};
+use strait_wire::ax25::Station;
 
 use super::end::EndSpec;
 use super::{EmulateConfig, report};
@@ -17,6 +18,8 @@ pub struct NetConfig {
     pub name: String,
     /// Each modem's name and what it is attached to.
     pub ends: Vec<(String, EndSpec)>,
+    /// Of a cell, the AX.25 stations of ends, as far as they are known beforehand.
+    pub calls: Vec<(Station, usize)>,
     /// Who hears whom.
     pub paths: Vec<NetPath>,
     /// The run's seed.
@@ -40,6 +43,7 @@ impl From<EmulateConfig> for NetConfig {
         let ends = names.into_iter().zip(config.ends);
         Self {
             ends: ends.map(|(name, end)| (name.to_owned(), end)).collect(),
+            calls: Vec::new(),
             paths: vec![NetPath {
                 name: config.name.clone(),
                 between: [0, 1],
@@ -67,6 +71,8 @@ struct NetFile {
 struct EndEntry {
     name: String,
     at: String,
+    /// Of a cell: its AX.25 station, which the others needn't learn then.
+    call: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -104,12 +110,18 @@ impl NetConfig {
             return Err(wrong(format!("[[end]]: must be 2 to {ENDS_MAX}")));
         }
         let mut ends: Vec<(String, EndSpec)> = Vec::new();
+        let mut calls = Vec::new();
         for end in net.end {
             if ends.iter().any(|(name, _)| *name == end.name) {
                 return Err(wrong(format!("[[end]]: two are named `{}`", end.name)));
             }
             let spec = end.at.parse::<EndSpec>();
             let spec = spec.map_err(|error| wrong(format!("end {}: {error}", end.name)))?;
+            if let Some(call) = end.call {
+                let call = call.parse::<Station>();
+                let call = call.map_err(|error| wrong(format!("end {}: {error}", end.name)))?;
+                calls.push((call, ends.len()));
+            }
             ends.push((end.name, spec));
         }
         let mut paths = Vec::new();
@@ -152,6 +164,7 @@ impl NetConfig {
         Ok(Self {
             name: stem.unwrap_or_default().into_owned(),
             ends,
+            calls,
             paths,
             seed,
         })
@@ -249,6 +262,7 @@ mod tests {
             (path("a", "b", "no.toml"), "isn't there"),
             (format!("all = \"hf.toml\"\n{ENDS}{ENDS}"), "two are named"),
             (ENDS.replace("modem", "model"), "unknown kind"),
+            (format!("{ENDS}call = \"radio seven\"\n"), "`N0CALL-7`"),
             ("end = []\n".to_owned(), "2 to 32"),
         ] {
             let error = load(&net).expect_err(why);

@@ -267,6 +267,7 @@ fn of_three_modems_each_hears_those_that_it_has_a_path_with() {
     let running = start(NetConfig {
         name: "net".into(),
         ends: ["a", "b", "c"].map(|name| (name.into(), any())).into(),
+        calls: Vec::new(),
         paths: vec![path("a-b", [0, 1]), path("b-c", [1, 2])],
         seed: 1,
     });

@@ -22,6 +22,7 @@ use std::thread;
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 use strait_core::time::Duration;
+use strait_core::units::BitRate;
 use strait_live::error::{Doing, Error};
 use strait_live::kernel::namespace::Nursery;
 use strait_live::signals::Stop;
@@ -78,6 +79,8 @@ pub struct LabOptions {
     pub keep: Option<PathBuf>,
     /// End as soon as the traffic has, where its programs can tell.
     pub brief: bool,
+    /// This kernel in place of the gateways, with their policies for a line of this rate.
+    pub kernel: Option<BitRate>,
 }
 
 /// What all parts of a lab stand on.
@@ -124,6 +127,8 @@ pub struct Lab {
     /// Programs beside gateways.
     daemons: Vec<Running>,
     cast: Vec<Part>,
+    /// What this kernel does in its own way, where it is in place of the gateways.
+    notes: Vec<String>,
     ground: Ground,
 }
 
@@ -152,6 +157,9 @@ impl Lab {
                            host's clock";
             return Err(LabError::Scenario(message.into()));
         }
+        if options.kernel.is_some() {
+            kernel::stands_in(loaded)?;
+        }
         let cast = programs::cast(loaded, &options.variant, &topology)?;
         if !Uid::effective().is_root() {
             let error = Error::invalid("make network namespaces", "this needs root");
@@ -172,8 +180,9 @@ impl Lab {
             wires: Vec::new(),
             daemons: Vec::new(),
             cast,
+            notes: Vec::new(),
         };
-        lab.start_links_and_gateways(&topology, &options.variant, stop)?;
+        lab.start_links_and_gateways(&topology, options, stop)?;
         Ok(lab)
     }
 
@@ -185,21 +194,32 @@ impl Lab {
     fn start_links_and_gateways(
         &mut self,
         topology: &Topology,
-        variant: &str,
+        options: &LabOptions,
         stop: &Stop,
     ) -> Result<(), LabError> {
         let stage = self.ground.stage();
         let nodes = self.loaded.nodes.iter();
-        let configs = nodes.map(|node| self.loaded.node_config(variant, node));
+        let configs = nodes.map(|node| self.loaded.node_config(&options.variant, node));
         let configs: Result<Vec<_>, _> = configs.collect();
         let mut configs = configs.map_err(|error| LabError::Scenario(error.to_string()))?;
         let resolved = self.loaded.resolved_text();
         stage.scratch.write("resolved.toml", resolved.as_bytes())?;
-        self.wires = wires::lay(&stage, &self.loaded, topology, &mut configs)?;
+        self.wires = wires::lay(
+            &stage,
+            &self.loaded,
+            topology,
+            &mut configs,
+            options.kernel.is_some(),
+        )?;
         for wire in &mut self.wires {
             wire.start(&stage)?;
         }
-        for (index, config) in configs.into_iter().enumerate() {
+        let gateways = if options.kernel.is_some() {
+            0
+        } else {
+            configs.len()
+        };
+        for (index, config) in configs.iter().cloned().enumerate().take(gateways) {
             self.gateways
                 .push(GatewayProcess::new(&stage, index, config)?);
         }
@@ -213,6 +233,9 @@ impl Lab {
         stage.net.add_routes(topology, finds)?;
         for wire in &self.wires {
             wire.open_to_hosts(stage.net)?;
+        }
+        if let Some(rate) = options.kernel {
+            self.notes = kernel::stations::set(&stage, &configs, rate)?;
         }
         for gateway in &mut self.gateways {
             gateway.start(&stage)?;

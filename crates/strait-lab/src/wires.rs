@@ -8,17 +8,20 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use strait_channel::{LinkConfig, LinkKind, Side};
 use strait_core::prefix::Prefix;
+use strait_core::units::Octets;
 use strait_emulate::ModemSpec;
 use strait_live::error::Error;
 use strait_node::NodeConfig;
 use strait_node::config::{
-    HfModemConfig, ModemTransport, NeighbourConfig, PortAddress, PortConfig, PortKind,
+    HfModemConfig, KissConfig, KissPort, LineConfig, ModemTransport, NeighbourConfig, PortAddress,
+    PortConfig, PortKind,
 };
 use strait_scenario::Loaded;
 use strait_scenario::topology::{End, Member, Role, Topology, TopologyLink};
 
 use crate::ground::net::{Net, is_bound, link_interface, whole};
 use crate::ground::process::{Running, unwritable};
+use crate::kernel::stations;
 use crate::{END_PATIENCE, LabError, Stage};
 
 /// The emulator of one link, or of all links between radios that share a channel.
@@ -45,16 +48,18 @@ struct WirePath {
 enum WireEnd {
     Pty(PathBuf),
     KissPty(PathBuf),
-    /// It tells its queue, or else gives notice.
-    KissTcp(SocketAddr, bool),
+    /// It tells its queue, or else gives notice; and the station whose radio it is.
+    KissTcp(SocketAddr, bool, Option<String>),
     /// A radio's, with its name: `NODE.PORT`.
     Modem(String, ModemSpec),
     Udp {
         local: SocketAddr,
         peer: SocketAddr,
     },
-    /// An interface of a router or host, where the kernel sends packets as they are.
+    /// An interface of a router, host or gateway, where the kernel sends packets as they are.
     Tun {
+        /// On a cell, as a card of the kernel's.
+        ethernet: bool,
         name: String,
         role: Role,
         /// The role's namespace.
@@ -68,11 +73,12 @@ impl WireEnd {
         match self {
             Self::Pty(path) => format!("pty:{}", path.display()),
             Self::KissPty(path) => format!("kiss:{}", path.display()),
-            Self::KissTcp(address, true) => format!("direwolf:{address}"),
-            Self::KissTcp(address, false) => format!("kiss:{address}"),
+            Self::KissTcp(address, true, _) => format!("direwolf:{address}"),
+            Self::KissTcp(address, false, _) => format!("kiss:{address}"),
             Self::Modem(_, modem) => modem.to_string(),
             Self::Udp { local, peer } => format!("udp:{local}->{peer}"),
             Self::Tun {
+                ethernet,
                 name,
                 path,
                 addresses,
@@ -81,7 +87,8 @@ impl WireEnd {
                 let own = addresses.iter();
                 let own = own.map(|prefix| format!(",{prefix}"));
                 let own: String = own.collect();
-                format!("tun:{name}@{}{own}", path.display())
+                let kind = if *ethernet { "tap" } else { "tun" };
+                format!("{kind}:{name}@{}{own}", path.display())
             }
         }
     }
@@ -90,7 +97,7 @@ impl WireEnd {
         match self {
             Self::Pty(path) | Self::KissPty(path) => Ok(fs::symlink_metadata(path).is_ok()),
             Self::Modem(_, modem) => is_bound(&net.links, !modem.datagrams, modem.address.port()),
-            Self::KissTcp(address, _) => is_bound(&net.links, true, address.port()),
+            Self::KissTcp(address, ..) => is_bound(&net.links, true, address.port()),
             Self::Udp { local, .. } => is_bound(&net.links, false, local.port()),
             Self::Tun { name, role, .. } => {
                 let link = net.of(*role).netlink()?.link(name);
@@ -105,15 +112,20 @@ const PORTS_FROM: u16 = 7000;
 /// How far above its data port a modem's control is.
 const CONTROLS_ABOVE: u16 = 1000;
 
-/// Lays all links of a scenario, and writes what they attach to into the gateways' node files.
+/// Lays all links of a scenario, and writes what they attach to into the gateways' node files, or
+/// gives this kernel interfaces on them in place of the gateways.
 pub(crate) fn lay(
     stage: &Stage<'_>,
     loaded: &Loaded,
     topology: &Topology,
     nodes: &mut [NodeConfig],
+    by_kernel: bool,
 ) -> Result<Vec<Wire>, LabError> {
-    for link in &topology.links {
+    for (link, config) in topology.links.iter().zip(&loaded.links) {
         carry(topology, nodes, link)?;
+        if config.channel.kind.is_cell() {
+            tune(topology, nodes, link, &config.channel);
+        }
     }
     for cable in topology.cables() {
         stage.net.join_gateways(topology, &cable)?;
@@ -132,6 +144,7 @@ pub(crate) fn lay(
             continue;
         }
         let cable = Cable {
+            by_kernel,
             index,
             link,
             channel: &config.channel,
@@ -151,7 +164,10 @@ pub(crate) fn lay(
 
 /// Adds a link to the others: to those with which it has radios in common, if there are any.
 fn join(wires: &mut Vec<Wire>, wire: Wire) {
-    let radio = |end: &WireEnd| matches!(end, WireEnd::Modem(..) | WireEnd::KissTcp(..));
+    let radio = |end: &WireEnd| match end {
+        WireEnd::Tun { ethernet, .. } => *ethernet,
+        other => matches!(other, WireEnd::Modem(..) | WireEnd::KissTcp(..)),
+    };
     let shares = |other: &mut Wire| {
         let mut radios = wire.ends.iter().filter(|end| radio(end));
         radios.any(|end| other.ends.contains(end))
@@ -193,6 +209,38 @@ fn carry(
     Ok(())
 }
 
+/// Makes ports of a cell that the file leaves open ones with modems, each with a call sign.
+fn tune(topology: &Topology, nodes: &mut [NodeConfig], link: &TopologyLink, channel: &LinkConfig) {
+    let call = |end: &End| {
+        let port = end.port.map_or(0, |port| port.index());
+        format!("N{}P{port}", end.member)
+    };
+    for (end, other) in [0, 1].map(|side| (&link.ends[side], &link.ends[1 - side])) {
+        let Some(port) = port_of(topology, nodes, end) else {
+            continue;
+        };
+        if matches!(port.kind, PortKind::Udp(_) | PortKind::Ip(_)) {
+            port.frame = Some(Octets(port.frame_octets_max() as u64));
+            port.rate = port.rate.or_else(|| channel.direction(Side::A).rate);
+            let modem = KissConfig {
+                notice: Some(true),
+                own: Some(call(end)),
+                ..KissConfig::default()
+            };
+            let line = LineConfig::default();
+            port.kind = PortKind::Kiss(KissPort { line, modem });
+        }
+        if port.kiss().is_none_or(|kiss| kiss.own != Some(call(end))) {
+            continue;
+        }
+        let name = &topology.members[other.member].name;
+        let mut neighbours = port.neighbours.iter_mut();
+        if let Some(neighbour) = neighbours.find(|it| it.name == *name) {
+            neighbour.call.get_or_insert_with(|| call(other));
+        }
+    }
+}
+
 /// The port of a gateway's node file at which a link ends.
 fn port_of<'a>(
     topology: &Topology,
@@ -208,6 +256,8 @@ fn port_of<'a>(
 
 /// A link of the scenario.
 struct Cable<'a> {
+    /// This kernel is in place of the gateways.
+    by_kernel: bool,
     index: usize,
     link: &'a TopologyLink,
     channel: &'a LinkConfig,
@@ -257,6 +307,7 @@ fn lay_end(
     side: usize,
 ) -> Result<WireEnd, LabError> {
     let Cable {
+        by_kernel,
         index,
         link,
         channel,
@@ -269,6 +320,18 @@ fn lay_end(
     let (Role::Gateway(gateway), Some(port)) = (member.role, end.port) else {
         return lay_plain(stage, index, channel, member);
     };
+    if by_kernel {
+        return Ok(WireEnd::Tun {
+            ethernet: true,
+            name: stations::INTERFACE.into(),
+            role: member.role,
+            path: stage.net.of(member.role).path(),
+            addresses: nodes
+                .get(gateway)
+                .map(stations::addresses)
+                .unwrap_or_default(),
+        });
+    }
     let Some(config) = port_of(topology, nodes, end) else {
         return Err(LabError::Scenario(format!(
             "link `{}`: `{}` has no such port",
@@ -314,13 +377,17 @@ fn lay_end(
             Ok(WireEnd::KissPty(path))
         }
         PortKind::Kiss(kiss) => {
-            if let Some(modem) = kiss.modem.modem.filter(|_| known[side]) {
-                return Ok(WireEnd::KissTcp(modem, kiss.modem.notice != Some(true)));
-            }
-            let [_, far] = stage.net.join_link(gateway, index, side)?;
-            let modem = SocketAddr::new(far, far_port);
+            let modem = match kiss.modem.modem.filter(|_| known[side]) {
+                Some(modem) => modem,
+                None => {
+                    let [_, far] = stage.net.join_link(gateway, index, side)?;
+                    SocketAddr::new(far, far_port)
+                }
+            };
             kiss.modem.modem = Some(modem);
-            Ok(WireEnd::KissTcp(modem, kiss.modem.notice != Some(true)))
+            let tells_queue = kiss.modem.notice != Some(true);
+            let call = kiss.modem.own.clone().filter(|_| channel.kind.is_cell());
+            Ok(WireEnd::KissTcp(modem, tells_queue, call))
         }
         PortKind::HfClient(_) => {
             let message = format!("link `{}`: its port needs `stations`", link.name);
@@ -384,6 +451,7 @@ impl Stage<'_> {
     /// A link's end that is an interface of a member's kernel.
     fn interface(&self, link: usize, role: Role, addresses: Vec<Prefix>) -> WireEnd {
         WireEnd::Tun {
+            ethernet: false,
             name: link_interface(link),
             role,
             path: self.net.of(role).path(),
@@ -451,7 +519,10 @@ impl Wire {
         let mut command = Command::new(stage.program);
         command.arg("emulate");
         // The names of its random streams: what befalls a frame is what befalls it simulated.
-        if let [path] = &self.paths[..] {
+        let called = |end: &WireEnd| matches!(end, WireEnd::KissTcp(_, _, Some(_)));
+        if let [path] = &self.paths[..]
+            && !self.ends.iter().any(called)
+        {
             command.arg(&path.file).args(["--name", &self.name]);
             command.args(["--a", &self.ends[0].argument()]);
             command.args(["--b", &self.ends[1].argument()]);
@@ -508,6 +579,9 @@ impl Wire {
         for end in &self.ends {
             let (name, at) = (name(end), end.argument());
             text += &format!("[[end]]\nname = {name:?}\nat = {at:?}\n");
+            if let WireEnd::KissTcp(_, _, Some(call)) = end {
+                text += &format!("call = {call:?}\n");
+            }
         }
         for path in &self.paths {
             let between = path.between.map(|end| name(&self.ends[end]));
@@ -523,6 +597,7 @@ impl Wire {
     pub(crate) fn open_to_hosts(&self, net: &Net) -> Result<(), Error> {
         for (end, number) in self.ends.iter().zip(1..) {
             let WireEnd::Tun {
+                ethernet: false,
                 name,
                 role: role @ Role::Gateway(_),
                 ..

@@ -387,6 +387,12 @@ impl Neighbours {
         links.map(|((via, _), link)| (*via, link.main))
     }
 
+    /// Whether some are heard, no more than `most`, and each hears this node.
+    pub(crate) fn are_mutual(&self, now: Instant, most: usize) -> bool {
+        (1..=most).contains(&self.links.len())
+            && self.links.values().all(|link| link.is_symmetric(now))
+    }
+
     /// Neighbours at a port that get a copy of what is for all: all if there are no more than
     /// `most`, else the relays.
     pub(crate) fn keen(&self, now: Instant, port: PortId, most: usize) -> Vec<NeighbourId> {

@@ -103,6 +103,8 @@ pub struct Router {
     changes: Vec<Change>,
     next_hello: Instant,
     last_hello: Instant,
+    /// Since when nothing has changed among neighbours, and each could be told.
+    calm_since: Instant,
     next_tc: Instant,
     last_tc: Instant,
     /// Until when it goes on telling of nobody, once nobody has it for a relay.
@@ -139,6 +141,7 @@ impl Router {
             changes: Vec::new(),
             next_hello,
             last_hello: Instant::ZERO,
+            calm_since: Instant::ZERO,
             next_tc,
             last_tc: Instant::ZERO,
             empty_until: Instant::ZERO,
@@ -284,11 +287,14 @@ impl Router {
     fn repeat(&mut self, now: Instant, via: Via, ok: bool) {
         if ok {
             self.copies.remove(&via);
-        } else if let Some((copy, left)) = self.copies.get_mut(&via)
-            && let Some(less) = left.checked_sub(1)
-        {
-            *left = less;
-            self.packets.push((via, copy.clone()));
+        } else if let Some((copy, left)) = self.copies.get_mut(&via) {
+            match left.checked_sub(1) {
+                Some(less) => {
+                    *left = less;
+                    self.packets.push((via, copy.clone()));
+                }
+                None => self.calm_since = now,
+            }
             self.due = now;
         }
     }
@@ -305,6 +311,16 @@ impl Router {
             self.empty_until = now + self.settings.tc * 3;
             self.hurry_tc(now);
         }
+    }
+
+    /// Whether hellos tell nothing new to few neighbours that hear and are heard, on a medium that
+    /// says whether they have them. Then half as many do: each of these frames may meet one of a
+    /// station that doesn't hear this one.
+    fn is_calm(&self, now: Instant) -> bool {
+        self.settings.notice
+            && self.settings.copies
+            && self.calm_since + self.settings.hello * 3 <= now
+            && self.neighbours.are_mutual(now, COPIES_MAX)
     }
 
     fn hurry_hello(&mut self, now: Instant) {
@@ -331,8 +347,15 @@ impl Router {
         let changes = self.neighbours.advance(now, &self.settings);
         self.note(now, changes);
         self.topology.advance(now);
-        if self.neighbours.stirred(now) | self.topology.stirred() {
+        let near = self.neighbours.stirred(now);
+        if near {
+            self.calm_since = now;
+        }
+        if near | self.topology.stirred() {
             self.find_routes(now);
+        }
+        if !self.is_calm(now) {
+            self.next_hello = self.next_hello.min(self.last_hello + self.settings.hello);
         }
         self.neighbours.count(now, &mut self.stats);
         if self.next_hello <= now {
@@ -404,7 +427,10 @@ impl Router {
 
     /// Says at each port who is heard there, and along with it what else waits or is due soon.
     fn say_hello(&mut self, now: Instant) {
-        let (interval, willingness) = (self.settings.hello, self.settings.willingness);
+        let willingness = self.settings.willingness;
+        // Of a medium that says nothing of what it delivers, copies stay.
+        let calm = self.copies.is_empty() && self.is_calm(now);
+        let interval = self.settings.hello * if calm { 2 } else { 1 };
         self.last_hello = now;
         self.next_hello = now + interval.saturating_sub(self.jitter());
         let mut hellos = Vec::new();

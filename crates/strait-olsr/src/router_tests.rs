@@ -39,6 +39,8 @@ struct Net {
     loss: f64,
     /// The same of those on a link.
     lossy: BTreeMap<(usize, usize), f64>,
+    /// Whether the medium says what became of packets for one.
+    tells: bool,
     chance: Stream,
 }
 
@@ -55,6 +57,7 @@ impl Net {
             links: BTreeSet::new(),
             loss: 0.0,
             lossy: BTreeMap::new(),
+            tells: false,
             chance: Stream::new(seed, "net"),
         }
     }
@@ -92,7 +95,11 @@ impl Net {
                 let link = (who.min(to), who.max(to));
                 let loss = self.lossy.get(&link).unwrap_or(&self.loss);
                 let lost = self.chance.happens(*loss);
-                if self.hears(who, to) && !lost {
+                let arrives = self.hears(who, to) && !lost;
+                if self.tells && !all {
+                    self.routers[who].tell(self.now, Via { port, to: meant }, arrives);
+                }
+                if arrives {
                     let via = Via {
                         port,
                         to: NeighbourId(who as u16),
@@ -520,4 +527,26 @@ fn what_all_are_told_in_time_takes_no_packets_of_its_own() {
     assert_eq!(net.hops(0, 2), Some(2));
     let behind_two = Prefix::new(Ipv4Addr::new(10, 1, 2, 0).into(), 24).unwrap();
     assert!(net.routes[0].contains_key(&behind_two));
+}
+
+/// Fewer frames meet others' in the air; and who comes or goes is noticed as soon as before.
+#[test]
+fn hellos_are_half_as_many_where_the_medium_says_that_they_arrive() {
+    let mut net = Net::row(4);
+    net.tells = true;
+    net.links = BTreeSet::from([(0, 1), (1, 2)]);
+    net.run_for(30);
+    let before = net.routers[0].stats().packets_out;
+    net.run_for(60);
+    let sent = net.routers[0].stats().packets_out - before;
+    assert!((15..=19).contains(&sent), "{sent}");
+    // Somebody comes.
+    net.links.insert((2, 3));
+    net.run_for(7);
+    assert_eq!((net.hops(0, 3), net.hops(3, 0)), (Some(3), Some(3)));
+    // And goes: packets for it don't arrive, which is known after two of them.
+    net.run_for(60);
+    net.links.remove(&(2, 3));
+    net.run_for(8);
+    assert_eq!(net.next(0, 3), None);
 }

@@ -176,6 +176,23 @@ struct Joined {
     rate_bit_s: Option<f64>,
     /// When the others were sent.
     lost_s: Vec<f64>,
+    /// The longest time in which none of what was sent arrived, in s.
+    silent_s: f64,
+}
+
+/// From the first packet that was lost to the next that arrived, or the last of all; the longest
+/// such time.
+fn longest_silence_s(sent: &[Mark], arrived: &[bool]) -> f64 {
+    let mut longest_ns = 0;
+    let mut since = None;
+    for (mark, arrived) in sent.iter().zip(arrived) {
+        let began = *since.get_or_insert(mark.at_ns);
+        longest_ns = longest_ns.max(mark.at_ns.saturating_sub(began));
+        if *arrived {
+            since = None;
+        }
+    }
+    longest_ns as f64 / 1e9
 }
 
 fn join(sent: &[Mark], received: &[Mark]) -> Joined {
@@ -209,6 +226,7 @@ fn join(sent: &[Mark], received: &[Mark]) -> Joined {
         arrived.push(*mark);
     }
     joined.rate_bit_s = rate_bit_s(sent, &arrived);
+    joined.silent_s = longest_silence_s(sent, &seen);
     let lost = sent.iter().zip(seen).filter(|(_, seen)| !seen);
     joined.lost_s = lost.map(|(mark, _)| mark.at_ns as f64 / 1e9).collect();
     joined
@@ -293,6 +311,10 @@ impl FlowReport {
                 .copied(),
         );
         self.settled(&directions);
+        let silent = directions.iter().map(|it| it.silent_s);
+        let silent = silent.fold(0.0, f64::max);
+        let calls = self.kind == Kind::Voice && silent > 0.0;
+        self.metric("silent_max_s", calls.then_some(silent));
         self.metric("delay_min_s", delays.first().copied());
         self.metric("delay_p50_s", percentile_of_sorted(&delays, 0.5));
         self.metric("delay_p99_s", percentile_of_sorted(&delays, 0.99));

@@ -62,11 +62,12 @@ pub fn remove(interface: &str, table: &str, namespace: &Namespace) -> Result<boo
         run(namespace, "tc", &arguments, "")?;
     }
     let tables = output(namespace, "nft", &["list", "tables"], "")?;
-    let wanted = format!("table inet {table}");
-    if tables.lines().any(|line| line.trim() == wanted) {
-        had = true;
-        let arguments = ["delete", "table", "inet", table];
-        run(namespace, "nft", &arguments, "")?;
+    for family in Export::FAMILIES {
+        let wanted = format!("table {family} {table}");
+        if tables.lines().any(|line| line.trim() == wanted) {
+            had = true;
+            run(namespace, "nft", &["delete", "table", family, table], "")?;
+        }
     }
     Ok(had)
 }
@@ -102,7 +103,7 @@ impl Root {
 }
 
 /// Runs a program in the namespace, with `input` on its standard input.
-pub(super) fn run(
+pub(crate) fn run(
     namespace: &Namespace,
     program: &str,
     arguments: &[&str],

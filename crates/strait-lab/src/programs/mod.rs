@@ -8,6 +8,7 @@ mod echo;
 mod esp;
 mod mail;
 mod measured;
+mod mgen;
 mod named;
 mod page;
 mod pairs;
@@ -21,7 +22,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use strait_core::time::{Duration, Instant};
 use strait_live::kernel::namespace::Namespace;
-use strait_qos::Dscp;
 use strait_scenario::topology::{Role, Topology};
 use strait_scenario::{Loaded, echo_service, post, with_resolver};
 use strait_traffic::{Family, FlowLog, FlowReport, Ports, Side, Traffic, TrafficConfig, report};
@@ -35,6 +35,7 @@ use self::esp::Esp;
 use self::mail::Mail;
 pub(crate) use self::mail::maildir;
 use self::measured::Measured;
+use self::mgen::Mgen;
 use self::page::Page;
 use self::pairs::Pairs;
 use self::ping::Ping;
@@ -275,6 +276,7 @@ pub(crate) fn cast(
                 Traffic::Dns { .. } => Box::new(Dig::new(&flow)?),
                 Traffic::Chatter { .. } | Traffic::Hello { .. } => Box::new(Chatter::new(&flow)?),
                 Traffic::Voice { .. } => Box::new(Call::default()),
+                Traffic::Udp { poisson: true, .. } => Box::new(Mgen::new(&flow)?),
                 Traffic::Udp { .. } => Box::new(Rate::new(&flow)?),
                 Traffic::Esp { .. } => Box::new(Esp::new(&flow, index)?),
                 Traffic::Mgen(_) => Box::new(Script::new(&flow)?),
@@ -288,9 +290,6 @@ pub(crate) fn cast(
                     Box::new(Mail::new(&flow, post, loaded.scenario.seed)?)
                 }
                 Traffic::Measured { .. } => Box::new(Measured::new(&flow)?),
-                Traffic::Tcp { .. } | Traffic::Page { .. } if config.dscp != Dscp::default() => {
-                    return Err(flow.wrong("the web server marks nothing: leave `dscp` away"));
-                }
                 Traffic::Tcp { .. } => Box::new(Curl::new(&flow)?),
                 Traffic::Page { .. } => Box::new(Page::new(&flow)?),
             };

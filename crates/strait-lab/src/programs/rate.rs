@@ -35,14 +35,11 @@ impl Rate {
         let Traffic::Udp {
             payload_octets,
             rate_bit_s,
-            poisson,
+            ..
         } = flow.traffic
         else {
             return Err(flow.wrong("it is no udp"));
         };
-        if poisson {
-            return Err(flow.wrong("iperf3 sends evenly: leave `poisson` away"));
-        }
         if payload_octets < PAYLOAD_MIN {
             return Err(flow.wrong("`payload` must be at least 16 B"));
         }

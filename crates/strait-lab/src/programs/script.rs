@@ -148,7 +148,7 @@ impl Program for Script {
 }
 
 /// What a log of MGEN's says, in time of the run.
-fn read(text: &str, mut log: FlowLog, origin: Origin) -> FlowLog {
+pub(super) fn read(text: &str, mut log: FlowLog, origin: Origin) -> FlowLog {
     const DAY_US: u64 = 86_400_000_000;
     let begin_us = micros_of_day(origin.wall_ns);
     let since = |at_us: u64| {

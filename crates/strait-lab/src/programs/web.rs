@@ -7,12 +7,14 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use strait_core::time::Duration;
 use strait_live::error::Doing;
+use strait_qos::Dscp;
 use strait_traffic::{FlowLog, FlowReport, Side, Transfer, report};
 
 use super::Flow;
 use super::measured::congestion;
 use crate::ground::net::is_bound;
 use crate::ground::process::{Running, require};
+use crate::kernel::apply::run;
 use crate::{LabError, Stage};
 
 /// How connections are.
@@ -173,6 +175,28 @@ impl WebServer {
         let command = self.command(flow, [&certificate, &served, &nginx]);
         let name = format!("{}-server", flow.config.name);
         self.running = Some(stage.start(flow.host(stage, self.end), &name, command)?);
+        Self::mark(stage, flow)
+    }
+
+    /// Marks the packets of its connections, as its programs don't: at both hosts, by nftables.
+    fn mark(stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
+        if flow.config.dscp == Dscp::default() {
+            return Ok(());
+        }
+        require("nft", "nftables")?;
+        let (port, dscp) = (Self::port(flow), flow.config.dscp.number());
+        let rules = ["ip", "ip6"].map(|family| {
+            let rule = |way| format!("\t\ttcp {way} {port} {family} dscp set {dscp}\n");
+            rule("sport") + &rule("dport")
+        });
+        let text = format!(
+            "table inet lab{port} {{\n\tchain marks {{\n\t\ttype filter hook output priority mangle;\n\
+             {}\t}}\n}}\n",
+            rules.concat()
+        );
+        for end in [0, 1] {
+            run(flow.host(stage, end), "nft", &["-f", "-"], &text)?;
+        }
         Ok(())
     }
 

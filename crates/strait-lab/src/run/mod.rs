@@ -196,6 +196,7 @@ impl Lab {
         let past = self.gateways.iter().filter_map(GatewayProcess::past);
         let mut outcome = Outcome {
             past: past.collect(),
+            notes: self.notes.clone(),
             ..Outcome::default()
         };
         for gateway in &self.gateways {

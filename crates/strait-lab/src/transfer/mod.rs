@@ -130,6 +130,7 @@ impl Wire {
             namespace.set(key, value)?;
         }
         let end = |namespace: &Namespace, address: Ipv4Addr| EndSpec::Tun {
+            ethernet: false,
             name: String::from("link"),
             namespace: Some(format!("/proc/self/fd/{}", namespace.as_fd().as_raw_fd())),
             addresses: vec![(IpAddr::V4(address), PREFIX)],

@@ -27,7 +27,8 @@ const APART: u32 = 3;
 /// fades is urgent; a better one may be worse again soon.
 const HIGHER: u32 = 2;
 const LOWER: u32 = 15;
-/// How long babeld may take to see that the carrier is gone. The kernel tells it within a second.
+/// How long babeld may take to answer, and to see that the carrier is gone. The kernel tells it
+/// within a second.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// What is read of babeld at a time, and the longest line that is kept.
 const BUFFER_OCTETS: usize = 4096;
@@ -56,8 +57,8 @@ enum Phase {
     /// Nothing.
     #[default]
     Idle,
-    /// babeld has been told, and hasn't answered.
-    Told,
+    /// babeld was told then, and hasn't answered.
+    Told(Instant),
     /// The carrier has been off since then.
     Down(Instant),
 }
@@ -154,7 +155,7 @@ impl BabelCosts {
         }
         if line == "ok" || line == "bad" || line.starts_with("no") {
             self.unanswered = self.unanswered.saturating_sub(1);
-            if self.phase == Phase::Told && self.unanswered == 0 {
+            if matches!(self.phase, Phase::Told(_)) && self.unanswered == 0 {
                 self.switch(false);
                 self.phase = Phase::Down(now);
             }
@@ -211,7 +212,8 @@ impl BabelCosts {
                 tracing::warn!("babeld didn't see that the carrier was gone");
                 self.comes_up();
             }
-            Phase::Down(_) | Phase::Told => return,
+            Phase::Told(since) if now.since(since) >= PATIENCE => self.lose("it doesn't answer"),
+            Phase::Down(_) | Phase::Told(_) => return,
             Phase::Idle => {}
         }
         let rate = port.tx_rate.map(|rate| rate.bit_s());
@@ -227,7 +229,7 @@ impl BabelCosts {
         let words = format!(
             "link-detect true\ninterface {interface} rxcost {cost} link-quality true\nmonitor\n"
         );
-        self.phase = Phase::Told;
+        self.phase = Phase::Told(now);
         self.told.is(cost);
         self.say(&words, 3);
         tracing::info!(interface, bit_s, cost, "babeld is told what the link costs");
@@ -406,6 +408,19 @@ mod tests {
         // Who comes anew is told anew.
         side.babeld = None;
         assert_eq!(side.look(Some(20_000)), told(1108));
+    }
+
+    #[test]
+    fn who_does_not_answer_is_asked_anew() {
+        let mut side = Side::new();
+        assert_eq!(side.look(Some(1_000_000)), told(96));
+        side.says("BABEL 1.0\nok\n");
+        for _ in 0..3 {
+            assert_eq!(side.look(Some(1_000_000)), "");
+        }
+        side.babeld = None;
+        assert_eq!(side.look(Some(1_000_000)), told(96));
+        assert!(side.switched().is_empty());
     }
 
     #[test]

@@ -341,6 +341,14 @@ impl From<PortConfig> for PortKeys {
         let line = |keys: &mut Self, line: LineConfig| {
             (keys.device, keys.baud, keys.framing) = (line.device, line.baud, line.framing);
         };
+        keys.kind = match kind {
+            PortKind::Serial(_) => Serial,
+            PortKind::Udp(_) => Udp,
+            PortKind::Ip(_) => Ip,
+            PortKind::Kiss(_) => Kiss,
+            PortKind::Hf(_) => Hf,
+            PortKind::HfClient(_) => HfClient,
+        };
         match kind {
             PortKind::Serial(own) => line(&mut keys, own),
             PortKind::Udp(local) => keys.local = local,

@@ -196,10 +196,10 @@ impl PortConfig {
             return Err(invalid(self.place("kiss.via"), message));
         }
         let frame = self.frame_octets_max() as u64;
-        // Reliable hops cut no packets, so a frame has to hold IPv6's 1280 octets. One with so many
+        // Where packets aren't cut, a frame has to hold IPv6's 1280 octets. One with so many
         // escapes that it doesn't fit isn't sent.
         let (each, why) = match self.profile {
-            LinkProfile::Hbh => (1, ""),
+            LinkProfile::Hbh | LinkProfile::Plain => (1, ""),
             _ => (2, " whose octets all need escapes"),
         };
         let most = frame_octets_max(kiss.via.len(), each);

@@ -26,7 +26,7 @@ use crate::policy::Policy;
 pub struct Export {
     /// The interface that it is for.
     pub interface: String,
-    /// The nftables table of family `inet` that holds all the rules.
+    /// The nftables table that holds all the rules, once in each of [`Export::FAMILIES`].
     pub table: String,
     /// For `nft -f -`.
     pub nft: String,
@@ -39,6 +39,8 @@ pub struct Export {
 impl Export {
     /// The handle of the root queueing discipline, by which it is known again.
     pub const HANDLE: u16 = 0x57a1;
+    /// The families of nftables that have a table of ours.
+    pub const FAMILIES: [&str; 2] = ["inet", "arp"];
     /// The handle of the tree of classes where something else is the root.
     const BELOW: u16 = 0x57a2;
 

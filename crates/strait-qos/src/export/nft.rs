@@ -4,9 +4,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::net::Ipv4Addr;
 
 use strait_core::ClassId;
-use strait_wire::ip::protocol;
+use strait_wire::ip::{PacketInfo, protocol};
 
 use super::tc::Tree;
 use crate::config::{PolicyConfig, RuleConfig};
@@ -114,7 +115,41 @@ pub(super) fn ruleset(
         let _ = writeln!(text, "\t\t{line}");
     }
     text.push_str("\t}\n}\n");
+    neighbours(policy, tree, interface, table, &mut text);
     text
+}
+
+/// ARP is no IP: without rules of its own it would wait behind best effort, and neighbours that are
+/// there count as gone meanwhile. It goes as OLSR's messages do, which the same depends on.
+fn neighbours(policy: &Policy, tree: &Tree<'_>, interface: &str, table: &str, text: &mut String) {
+    let olsr = PacketInfo {
+        src: Ipv4Addr::UNSPECIFIED.into(),
+        dst: Ipv4Addr::BROADCAST.into(),
+        protocol: protocol::UDP,
+        dscp: Dscp::CS6.number(),
+        ecn: 0,
+        hop_limit: 1,
+        flow_label: 0,
+        ports: Some((698, 698)),
+        spi: None,
+        tcp_bare: None,
+        octets: 64,
+        dont_fragment: false,
+        later_fragment: false,
+    };
+    let node = policy.plan().leaf(policy.classify(&olsr).class);
+    let priority = tree.priority(node);
+    let _ = writeln!(text, "table arp {table} {{");
+    let _ = writeln!(text, "\tchain classes {{");
+    let _ = writeln!(
+        text,
+        "\t\ttype filter hook output priority 0; policy accept;"
+    );
+    let _ = writeln!(
+        text,
+        "\t\toifname \"{interface}\" meta priority set {priority}"
+    );
+    text.push_str("\t}\n}\n");
 }
 
 /// What becomes of a packet.

@@ -80,6 +80,12 @@ fn rules_become_an_nftables_ruleset() {
 \t\tmeta nfproto ipv6 ip6 dscp set 16 meta priority set 57a1:4 accept
 \t}
 }
+table arp strait_eth0 {
+\tchain classes {
+\t\ttype filter hook output priority 0; policy accept;
+\t\toifname \"eth0\" meta priority set 57a1:4
+\t}
+}
 ";
     assert_eq!(export.nft, expected);
 }

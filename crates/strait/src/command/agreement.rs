@@ -116,6 +116,8 @@ fn compared(traffic: &TrafficConfig, run: &Run) -> Vec<Figure> {
             figure(name, "rtt", "rtt_p50_s", AGREEMENT.1),
             figure(name, "loss", "loss", 0.0),
         ],
+        // `mgen` draws its gaps itself.
+        Traffic::Udp { poisson: true, .. } => Vec::new(),
         Traffic::Udp { .. } | Traffic::Pair(_) => {
             vec![figure(name, "rate", "rate_bit_s", 0.0)]
         }

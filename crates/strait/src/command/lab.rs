@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use strait_core::time::Duration;
+use strait_core::units::BitRate;
+use strait_lab::kernel::stands_in;
 use strait_lab::{Lab, LabError, LabOptions, Left, Outcome};
 use strait_live::signals::Stop;
 use strait_live::status;
@@ -26,8 +28,8 @@ use crate::exit::{self, BadInput};
 /// Run a scenario live, in network namespaces on this host.
 ///
 /// Gateways are `strait run`, plain routers this kernel, links `strait emulate`, and the traffic is
-/// made by ping, curl, iperf3 and `strait measure`. With a command, that one runs inside a host
-/// instead of the traffic. Needs root. All that was made is removed again.
+/// made by ping, curl, iperf3, mgen and `strait measure`. With a command, that one runs inside a
+/// host instead of the traffic. Needs root. All that was made is removed again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait lab scenarios/lab/serial-9600.toml --json | jq .checks\n  \
@@ -62,6 +64,10 @@ pub(crate) struct Args {
     /// Stop as soon as all traffic has ended, if its programs end by themselves.
     #[arg(long)]
     brief: bool,
+    /// Run it once more with this kernel in place of the gateways of a cell: their routes, and
+    /// their policy as nftables and `tc` for a line of this rate.
+    #[arg(long, value_name = "RATE", conflicts_with = "command")]
+    with_kernel: Option<BitRate>,
     /// Run the scenario in virtual time as well, and compare.
     #[arg(long)]
     with_sim: bool,
@@ -84,11 +90,15 @@ const RESUME_MAX_S: f64 = 10.0;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let loaded = chosen(Scenario::load(&args.scenario)?, args)?;
+    if args.with_kernel.is_some() {
+        stands_in(&loaded).map_err(told)?;
+    }
     let options = LabOptions {
         program: std::env::current_exe().context("cannot find this program's own file")?,
         variant: args.variant.clone(),
         keep: args.keep.clone(),
         brief: args.brief,
+        kernel: None,
     };
     let stop = Stop::on_signals()?;
     let mut lab = Lab::set_up(&loaded, &options, &stop).map_err(told)?;
@@ -107,8 +117,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let left = lab.tear_down();
     let outcome = ended.map_err(told)?;
+    let kernel = by_kernel(&loaded, args, &options, &stop)?;
     let simulated = simulate(&loaded, args)?;
-    let result = result(&loaded, args, &outcome, &left, simulated.as_ref());
+    let beside = Beside {
+        kernel: kernel.as_ref(),
+        simulated: simulated.as_ref(),
+    };
+    let result = result(&loaded, args, &outcome, &left, beside);
     for note in outcome.notes.iter().chain(&outcome.left).chain(&left.0) {
         eprintln!("strait: {note}");
     }
@@ -133,6 +148,39 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         crate::output::print(&picture::whole(&picture));
     }
     Ok(code)
+}
+
+/// The same scenario otherwise.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    /// With this kernel in place of the gateways.
+    kernel: Option<&'a Outcome>,
+    simulated: Option<&'a Simulated>,
+}
+
+/// The scenario with this kernel in place of the gateways, if that is asked for.
+fn by_kernel(
+    loaded: &Loaded,
+    args: &Args,
+    options: &LabOptions,
+    stop: &Stop,
+) -> anyhow::Result<Option<Outcome>> {
+    if args.with_kernel.is_none() {
+        return Ok(None);
+    }
+    let options = LabOptions {
+        keep: options.keep.as_ref().map(|folder| folder.join("kernel")),
+        kernel: args.with_kernel,
+        ..options.clone()
+    };
+    let mut lab = Lab::set_up(loaded, &options, stop).map_err(told)?;
+    let ended = lab.run(stop, |_| {});
+    let left = lab.tear_down();
+    let outcome = ended.map_err(told)?;
+    for note in outcome.notes.iter().chain(&outcome.left).chain(&left.0) {
+        eprintln!("strait: by this kernel: {note}");
+    }
+    Ok(Some(outcome))
 }
 
 /// What gateways said of themselves on the way, for the page and for the picture.
@@ -247,9 +295,10 @@ fn result(
     args: &Args,
     outcome: &Outcome,
     left: &Left,
-    simulated: Option<&Simulated>,
+    beside: Beside<'_>,
 ) -> ResultSet {
-    let mut tables = vec![metrics(loaded, outcome, simulated)];
+    let simulated = beside.simulated;
+    let mut tables = vec![metrics(loaded, outcome, beside)];
     let lab = outcome.flows.iter().map(|flow| ("lab", flow));
     let sim = simulated.into_iter().flat_map(|it| &it.first().flows);
     for (world, flow) in lab.chain(sim.map(|flow| ("sim", flow))) {
@@ -293,10 +342,12 @@ fn why(past: &[Vec<Snapshot>]) -> Table {
     table
 }
 
-/// A row for each metric; with the simulation beside it, their difference, and the lowest and
-/// highest of several.
-fn metrics(loaded: &Loaded, outcome: &Outcome, simulated: Option<&Simulated>) -> Table {
+/// A row for each metric; with the kernel's and the simulation's beside it, the difference to the
+/// latter, and the lowest and highest of several.
+fn metrics(loaded: &Loaded, outcome: &Outcome, beside: Beside<'_>) -> Table {
+    let Beside { kernel, simulated } = beside;
     let mut columns = vec!["metric", "unit", "lab"];
+    columns.extend(kernel.map(|_| "kernel"));
     if simulated.is_some() {
         columns.extend(["sim", "lab - sim", "relative"]);
     }
@@ -314,6 +365,7 @@ fn metrics(loaded: &Loaded, outcome: &Outcome, simulated: Option<&Simulated>) ->
         for name in outcome.metrics.keys().filter(own) {
             let lab = outcome.metrics[name];
             let mut row: Vec<Cell> = vec![name.as_str().into(), unit_of(name).into(), lab.into()];
+            row.extend(kernel.map(|it| Cell::from(it.metrics.get(name).copied())));
             let first = simulated.and_then(|it| it.first().metrics.get(name).copied());
             if simulated.is_some() {
                 let apart = first.map(|sim| lab - sim);

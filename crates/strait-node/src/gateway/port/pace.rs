@@ -1,7 +1,6 @@
 //! How fast frames leave for the only neighbour of a port, as far as its medium tells.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use strait_core::rate::LineRate;
 use strait_core::time::{Duration, Instant, nanos};
@@ -60,7 +59,11 @@ impl Pace {
         {
             self.frames.pop_front();
         }
-        let mut rates: Vec<u64> = self.frames.iter().map(|(_, rate)| *rate).collect();
+        let mut rates = [0; FRAMES_MAX];
+        for (place, (_, rate)) in rates.iter_mut().zip(&self.frames) {
+            *place = *rate;
+        }
+        let rates = &mut rates[..self.frames.len()];
         rates.sort_unstable_by(|a, b| b.cmp(a));
         let reached = rates[rates.len() / 8];
         (self.seen >= KNOWN).then_some(reached)
@@ -70,6 +73,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use alloc::vec;
+    use alloc::vec::Vec;
 
     use super::*;
 

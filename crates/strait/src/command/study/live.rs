@@ -290,6 +290,7 @@ fn once((loaded, variant, brief): &Job, stop: &Stop) -> anyhow::Result<Outcome> 
         program: std::env::current_exe().context("cannot find this program's own file")?,
         variant: variant.clone(),
         keep: None,
+        kernel: None,
         brief: *brief,
     };
     let mut lab = Lab::set_up(loaded, &options, stop)?;
