@@ -76,6 +76,8 @@ impl MailState {
 pub struct MailView {
     /// Messages by their ways.
     pub messages: Vec<MailEntry>,
+    /// Messages that haven't been read from storage since the start.
+    pub unread: u64,
     /// Next hops, in the order of the routes.
     pub hops: Vec<MailHop>,
     /// Connections to them, in the same order, the highest precedence first.

@@ -24,7 +24,7 @@ pub struct MailQueue {
     pub mail: Option<Mail>,
     /// By way, and there the most urgent first; held ones last.
     pub messages: Vec<MailRow>,
-    /// Those that aren't told.
+    /// Those that aren't told, or haven't been read from storage since the start.
     pub more: u64,
     /// Next hops, in the order of the routes.
     pub hops: Vec<MailHopRow>,
@@ -151,7 +151,7 @@ impl MailQueue {
             uptime_s: snapshot.uptime_s,
             mail: snapshot.mail.clone(),
             messages: rows.collect(),
-            more: more as u64,
+            more: more as u64 + view.unread,
             hops: hops.collect(),
             lanes: lanes.collect(),
         }

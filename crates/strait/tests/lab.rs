@@ -864,8 +864,6 @@ fn what_cannot_be_had_live_is_refused_by_name() {
                   channel = { kind = \"serial\", baud = 9600, framing = \"8N1\" }\n";
     let told = refused(routed, &[]);
     assert!(told.contains("`r`"), "{told}");
-    let marked = text.replace("octets = \"500 B\"", "octets = \"500 B\"\ndscp = \"EF\"");
-    assert!(refused(&marked, &[]).contains("`web`"));
     let unknown = refused(&text, &["--only", "nothing"]);
     assert!(unknown.contains("`voice`"), "{unknown}");
     assert!(refused(&text, &["--variant", "none"]).contains("`strait`"));

@@ -147,11 +147,16 @@ fn delivered(folder: &Path) -> (BTreeSet<u64>, usize) {
 
 /// The messages in the queue of the switch with this socket, if it is there.
 fn queue(socket: &Path) -> Option<Vec<serde_json::Value>> {
-    let mut command = Command::new(STRAIT);
-    command.args(["mail", "queue", "--json"]).arg(socket);
-    let output = command.output().unwrap();
-    let queue: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
-    Some(queue["messages"].as_array().unwrap().clone())
+    loop {
+        let mut command = Command::new(STRAIT);
+        command.args(["mail", "queue", "--json"]).arg(socket);
+        let output = command.output().unwrap();
+        let queue: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        // What was stored is read first.
+        if queue["more"] == 0 {
+            return Some(queue["messages"].as_array().unwrap().clone());
+        }
+    }
 }
 
 /// The numbers in the queue, of those for the other side and of those for the mailbox.

@@ -466,6 +466,7 @@ mod tests {
         };
         MailView {
             messages: vec![entry(17, "10.9.0.2", Some(1)), entry(18, "-", None)],
+            unread: 0,
             hops: vec![hop(2, 1), hop(3, 1), hop(4, 2)],
             lanes: Vec::new(),
         }

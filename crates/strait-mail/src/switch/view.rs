@@ -26,6 +26,7 @@ impl View<'_> {
         let hops = (0..self.queue.hops.len()).filter_map(|hop| self.hop(hop));
         MailView {
             messages: self.entries(),
+            unread: self.queue.unread(),
             hops: hops.collect(),
             lanes: self.connections(),
         }

@@ -20,6 +20,8 @@ impl Limits {
     /// A flow crosses several links, and what is repeated on them takes a second round trip. Where
     /// less waits than flows take in their own round trip, the line is idle after each loss.
     const TRIPS: u64 = 4;
+    /// Flows that limits have room for, where more have more.
+    const FLOWS: u64 = 8;
     /// Of a round trip's, what memory leaves: 3 s of 10 Mbit/s.
     const TRIPS_OCTETS_MAX: u64 = 4_000_000;
 
@@ -55,9 +57,13 @@ impl Limits {
     }
 
     /// The same among so many flows: a `fair` queue holds for each what tells its sender of a loss
-    /// by later packets. One that has less waits for a timeout, and the line for it at the end.
+    /// by later packets. One that has less waits for a timeout, and the line for it at the end. A
+    /// class whose own limits are below that for [`Self::FLOWS`] is meant to be so short.
     pub(super) fn among(self, flows: usize, mtu_octets: u32) -> Self {
-        if !self.is_elastic {
+        let usual = Self::FLOWS * FAIR_PACKETS_LEAST;
+        let is_short = u64::from(self.packets) < usual
+            || self.octets < usual.saturating_mul(mtu_octets.into());
+        if !self.is_elastic || is_short {
             return self;
         }
         let packets = u64::try_from(flows).map_or(0, |flows| flows * FAIR_PACKETS_LEAST);
@@ -123,9 +129,12 @@ mod tests {
         assert_eq!((more.packets, more.octets), (200, 108_000));
         let many = own.among(256, 1500);
         assert_eq!((many.packets, many.octets), (2048, 3_072_000));
-        assert_eq!(own.among(256, 9000).octets, Limits::TRIPS_OCTETS_MAX);
+        // A class that has room for less than eight such flows keeps its limits.
+        assert_eq!(own.among(256, 1501), own);
+        assert_eq!(limits("fair", 60, None).among(256, 9000).packets, 2048);
         for other in [
-            limits("fair", 29, Some(32_000)),
+            limits("fair", 60, Some(95_999)),
+            limits("fair", 29, Some(96_000)),
             limits("fifo", 60, Some(96_000)),
         ] {
             assert_eq!(other.among(256, 1500), other);
