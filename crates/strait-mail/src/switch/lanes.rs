@@ -613,7 +613,7 @@ impl Lanes {
             return;
         };
         let paused = lane.again.is_some_and(|at| now < at);
-        if paused || !(waits || stays(id, queue)) || !queue.is_whole() {
+        if paused || !(waits || stays(id, queue)) || queue.unread() > 0 {
             return;
         }
         let of_session = match link.bearer {
@@ -803,7 +803,7 @@ impl Lanes {
             MailState::LinkDown
         } else if higher.any(|(id, _)| self.sends(*id)) {
             MailState::Behind
-        } else if !queue.is_whole() || line.is_none_or(|it| !it.ready) {
+        } else if queue.unread() > 0 || line.is_none_or(|it| !it.ready) {
             MailState::Unconnected
         } else {
             MailState::Queued

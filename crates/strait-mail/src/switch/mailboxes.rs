@@ -39,7 +39,7 @@ pub(super) struct Mailboxes {
 impl Mailboxes {
     /// Begins with the most urgent message, if none is under way.
     pub(super) fn settle(&mut self, queue: &mut Queue, asks: &mut Asks) {
-        if self.current.is_some() || !queue.is_whole() {
+        if self.current.is_some() || queue.unread() > 0 {
             return;
         }
         let mut highest = Precedence::ALL.into_iter().rev();

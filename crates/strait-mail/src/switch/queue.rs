@@ -202,14 +202,10 @@ impl Queue {
         all >= self.settings.messages_max
     }
 
-    /// Messages that were stored and haven't been read.
+    /// Messages that were stored and haven't been read: before, what was sent first might be less
+    /// urgent.
     pub(super) fn unread(&self) -> u64 {
         (self.unread.len() + self.loads) as u64
-    }
-
-    /// Whether all that was stored has been read: before, what was sent first might be less urgent.
-    pub(super) fn is_whole(&self) -> bool {
-        self.unread.is_empty() && self.loads == 0
     }
 
     /// What the calendar says; 0 if nobody knows.

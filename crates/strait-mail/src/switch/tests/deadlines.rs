@@ -66,6 +66,22 @@ fn a_late_message_goes_on_and_its_sender_is_told_once() {
     assert!(world.is_empty());
 }
 
+/// An operator who asks meanwhile isn't told that the queue is empty.
+#[test]
+fn what_is_stored_is_counted_before_it_is_read() {
+    let mut world = World::new();
+    world.up = false;
+    for n in 1..3 {
+        world.submit(n, "", "ops@b.example", "\r\none");
+    }
+    let stored = world.sites[0].store.iter();
+    let stored: Vec<_> = stored
+        .map(|(key, it)| (key.clone(), it.len() as u64))
+        .collect();
+    let view = Switch::new(OWNER, settings(0), 9, &stored).view(world.now);
+    assert_eq!((view.messages.len(), view.unread), (0, 2));
+}
+
 /// The next switch hears what is left, and it is traced by each.
 #[test]
 fn each_switch_passes_on_what_is_left() {
