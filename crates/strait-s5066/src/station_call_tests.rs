@@ -146,6 +146,31 @@ fn a_call_over_an_idle_link_may_be_lost_or_meet_another() {
 }
 
 #[test]
+fn what_left_over_an_idle_link_is_kept_for_an_end_that_is_away() {
+    // Behind a whole row of calls it may have become another kind of station.
+    for away_s in [20, 60, 120, 300] {
+        let mut world = kept_pair();
+        let before = world.marks(1);
+        (world.deaf[1][0], world.deaf[0][1]) = (true, true);
+        for _ in 0..3 {
+            world.offer(0, 1, 300, true);
+        }
+        world.run(world.now + Duration::from_secs(away_s));
+        (world.deaf[1][0], world.deaf[0][1]) = (false, false);
+        world.run(world.now + Duration::from_secs(400));
+        let mut marks = world.marks(1);
+        marks.sort_unstable();
+        assert_eq!(
+            marks.len(),
+            before.len() + 3,
+            "{away_s}: {before:?} {marks:?}"
+        );
+        assert_once(&marks);
+        assert!(world.outcomes[0].iter().all(|(_, delivered)| *delivered));
+    }
+}
+
+#[test]
 fn nobody_gets_data_with_calls_who_was_not_heard_since_the_last_were_given_up() {
     let mut world = known_pair(Air::at(9600, 0.0));
     let begins = world.now;

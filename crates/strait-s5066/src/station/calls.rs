@@ -639,6 +639,8 @@ impl Calls {
                 self.link.break_again(now, silence);
                 Unanswered::Nothing
             }
+            // What left behind its call goes on with the next.
+            State::Made { .. } if lost && self.link.is_renewing() => Unanswered::CallAgain,
             State::Made { .. } if lost => Unanswered::Lose,
             // A call would end what the caller has sent by the link.
             State::Made { .. } if self.link.asks_caller() => {
