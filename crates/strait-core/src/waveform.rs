@@ -169,6 +169,16 @@ pub struct Waveform {
     pub poor_db: Option<i8>,
 }
 
+impl Waveform {
+    /// Whether it needs a better signal than another one, over noise alone or over two fading
+    /// paths.
+    #[must_use]
+    pub fn needs_more_than(&self, other: &Self) -> bool {
+        let poor_db = |it: &Self| it.poor_db.unwrap_or(i8::MAX);
+        self.awgn_db > other.awgn_db || poor_db(self) > poor_db(other)
+    }
+}
+
 /// Octets of 110D's blocks in 3 kHz, ultra-short to long, and its masks: by waveform number, 2400
 /// bit/s (number 13) between 5 and 6.
 const NARROW: [(u32, [u32; 4], i8, Option<i8>); 14] = [
