@@ -143,6 +143,8 @@ struct Trial {
     from: usize,
     /// Judgements in a row that had changed nothing there.
     calm: u32,
+    /// It begins with a short transmission: nothing arrived of the last one.
+    probe: bool,
 }
 
 /// The rate towards one peer.
@@ -172,6 +174,8 @@ pub(crate) struct Rate {
     pause: Duration,
     /// How often that has been doubled.
     doubled: u32,
+    /// Nothing arrived by the higher rate that was tried last.
+    unheard: bool,
     /// What the peer thinks that it could receive.
     advice: Option<usize>,
     changes: Changes,
@@ -196,6 +200,7 @@ impl Rate {
             not_before: Instant::ZERO,
             pause: PAUSE,
             doubled: 0,
+            unheard: false,
             advice: None,
             changes: Changes {
                 up: 0,
@@ -278,6 +283,11 @@ impl Rate {
         self.at < self.known
     }
 
+    /// Whether a short transmission is to show whether anything arrives by it.
+    pub(crate) fn is_probed(&self) -> bool {
+        self.trial.is_some_and(|trial| trial.probe)
+    }
+
     /// Whether it hasn't changed for a while, so that long transmissions risk little.
     pub(crate) const fn is_calm(&self) -> bool {
         self.calm >= CALM
@@ -305,6 +315,7 @@ impl Rate {
         }
         if let Some(trial) = self.trial.take() {
             self.wait(now);
+            self.unheard = true;
             self.known = trial.from;
             return self.change(trial.from, Reason::Silence);
         }
@@ -340,6 +351,7 @@ impl Rate {
         }
         let lost = frames - came;
         self.note(now, adapt, used, Told { frames, lost });
+        self.unheard &= came * 8 < frames;
         if came * 4 >= frames * 3 {
             return self.change(used, Reason::Heard);
         }
@@ -397,6 +409,10 @@ impl Rate {
         let most_lost = self.tally.lost * 2 > self.tally.frames;
         if self.tally.frames >= enough || most_lost {
             self.tally = Told::default();
+            if let Some(trial) = self.trial.as_mut().filter(|it| it.probe && !most_lost) {
+                trial.probe = false;
+                return;
+            }
             self.judge(now, adapt);
         }
     }
@@ -457,7 +473,7 @@ impl Rate {
 
     /// It fell: what was tried in vain before may have been tried on another channel.
     fn settle(&mut self, now: Instant) {
-        self.doubled = 0;
+        (self.doubled, self.unheard) = (0, false);
         self.not_before = now + self.pause;
     }
 
@@ -475,7 +491,7 @@ impl Rate {
                 return self.fail(now, trial);
             }
             self.trial = None;
-            self.doubled = 0;
+            (self.doubled, self.unheard) = (0, false);
         }
         let (best, most) = self.best(now, adapt, self.at);
         if most > delivers * BETTER {
@@ -515,7 +531,8 @@ impl Rate {
         self.delivered.forget(to);
         let (from, calm) = (self.at, self.calm);
         self.change(to, Reason::Good);
-        self.trial = Some(Trial { from, calm });
+        let probe = self.unheard;
+        self.trial = Some(Trial { from, calm, probe });
     }
 }
 

@@ -180,6 +180,7 @@ impl RateControl {
     ) -> Duration {
         match (calling, self.caution) {
             (true, caution) => turn_max / caution.max(CAUTION),
+            _ if self.rate.is_probed() => answer_time,
             (false, caution) => (turn_max / caution).max(answer_time * WORTH),
         }
     }
