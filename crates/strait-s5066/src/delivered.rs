@@ -142,6 +142,11 @@ impl Delivered {
         (own.came + guess * beside) / (own.weight + guess)
     }
 
+    /// Whether it is known of late how much comes by the rate of a place.
+    pub(crate) fn is_known(&self, at: Reading<'_>, place: usize) -> bool {
+        self.record(at, place).weight >= WEIGHT_MIN
+    }
+
     /// The record of the nearest other place that has one.
     fn beside(&self, at: Reading<'_>, place: usize) -> Option<(usize, Record)> {
         let records = (0..self.records.len()).filter(|other| *other != place);
@@ -152,9 +157,8 @@ impl Delivered {
 
     /// The share of payload by the rate of a place: frames are the shorter the more is lost.
     pub(crate) fn payload(&self, at: Reading<'_>, place: usize) -> f64 {
-        let own = self.record(at, place);
-        if own.weight >= WEIGHT_MIN {
-            return own.payload;
+        if self.is_known(at, place) {
+            return self.record(at, place).payload;
         }
         let nearest = self.beside(at, place);
         nearest.map_or(1.0, |(other, record)| {

@@ -36,6 +36,12 @@ const MEMORY_PAUSES: u32 = 4;
 /// A lower rate has to deliver so many times as much to be taken instead.
 const BETTER: f64 = 1.05;
 
+/// Of a lower rate, the least part that losses and all that is around segments take.
+const LOSS_AT_BEST: f64 = 0.04;
+
+/// A trial that delivered so many times less counts as two in vain.
+const MUCH_WORSE: f64 = 1.5;
+
 /// The same in times that an answer takes, where that is longer.
 const PAUSE_ANSWERS: u32 = 2;
 
@@ -137,7 +143,7 @@ pub struct Changes {
     pub silent: u64,
 }
 
-/// A higher rate that is tried.
+/// A rate that is tried.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     from: usize,
@@ -174,6 +180,9 @@ pub(crate) struct Rate {
     pause: Duration,
     /// How often that has been doubled.
     doubled: u32,
+    /// The same for trials of a lower rate.
+    lower_not_before: Instant,
+    lower_doubled: u32,
     /// Nothing arrived by the higher rate that was tried last.
     unheard: bool,
     /// What the peer thinks that it could receive.
@@ -200,6 +209,8 @@ impl Rate {
             not_before: Instant::ZERO,
             pause: PAUSE,
             doubled: 0,
+            lower_not_before: Instant::ZERO,
+            lower_doubled: 0,
             unheard: false,
             advice: None,
             changes: Changes {
@@ -313,7 +324,7 @@ impl Rate {
             // The channel isn't what it was.
             self.delivered = Delivered::new();
         }
-        if let Some(trial) = self.trial.take() {
+        if let Some(trial) = self.take_higher() {
             self.wait(now);
             self.unheard = true;
             self.known = trial.from;
@@ -352,6 +363,9 @@ impl Rate {
         let lost = frames - came;
         self.note(now, adapt, used, Told { frames, lost });
         self.unheard &= came * 8 < frames;
+        if self.unheard {
+            self.wait(now);
+        }
         if came * 4 >= frames * 3 {
             return self.change(used, Reason::Heard);
         }
@@ -382,7 +396,7 @@ impl Rate {
         }
         self.lost += 1;
         if self.lost > self.met_max() {
-            self.fall(now, Self::half(adapt, used));
+            self.fall(now, adapt, Self::half(adapt, used));
         }
     }
 
@@ -394,7 +408,7 @@ impl Rate {
         }
         if used < self.at {
             if told.lost * 2 > told.frames {
-                self.fall(now, used.saturating_sub(1));
+                self.fall(now, adapt, used.saturating_sub(1));
             }
             return;
         }
@@ -451,9 +465,9 @@ impl Rate {
     }
 
     /// Most of what went out was lost.
-    fn fall(&mut self, now: Instant, to: usize) {
-        match self.trial.take() {
-            Some(trial) => self.fail(now, trial),
+    fn fall(&mut self, now: Instant, adapt: &Adapt, to: usize) {
+        match self.take_higher() {
+            Some(trial) => self.fail(now, adapt, trial),
             None => {
                 self.change(to, Reason::Lost);
                 self.known = self.at;
@@ -462,13 +476,32 @@ impl Rate {
         }
     }
 
-    /// The higher rate isn't better.
-    fn fail(&mut self, now: Instant, trial: Trial) {
+    /// Ends a trial, and gives that of a higher rate: a lower one that loses more is no reason to
+    /// go back to a higher one.
+    fn take_higher(&mut self) -> Option<Trial> {
+        self.trial.take().filter(|trial| trial.from < self.at)
+    }
+
+    /// The rate that was tried isn't better.
+    fn fail(&mut self, now: Instant, adapt: &Adapt, trial: Trial) {
+        if trial.from > self.at {
+            self.lower_not_before = now + self.pause * (1 << self.lower_doubled);
+            self.lower_doubled = (self.lower_doubled + 1).min(PAUSE_DOUBLED_MAX);
+            return self.go_back(trial);
+        }
+        let of = |place| self.delivers(now, adapt, place);
+        let much_worse = of(self.at) * MUCH_WORSE < of(trial.from);
+        self.go_back(trial);
+        self.wait(now);
+        if much_worse {
+            self.wait(now);
+        }
+    }
+
+    fn go_back(&mut self, trial: Trial) {
         self.change(trial.from, Reason::Failed);
         // What it goes back to is known.
-        self.calm = trial.calm;
-        self.known = trial.from;
-        self.wait(now);
+        (self.calm, self.known) = (trial.calm, trial.from);
     }
 
     /// It fell: what was tried in vain before may have been tried on another channel.
@@ -486,11 +519,16 @@ impl Rate {
     fn judge(&mut self, now: Instant, adapt: &Adapt) {
         let delivers = self.delivers(now, adapt, self.at);
         if let Some(trial) = self.trial {
-            if delivers <= self.delivers(now, adapt, trial.from) {
+            let better = if trial.from > self.at { BETTER } else { 1.0 };
+            if delivers <= self.delivers(now, adapt, trial.from) * better {
                 self.trial = None;
-                return self.fail(now, trial);
+                return self.fail(now, adapt, trial);
             }
             self.trial = None;
+            if trial.from > self.at {
+                self.known = self.at;
+                self.settle(now);
+            }
             (self.doubled, self.unheard) = (0, false);
         }
         let (best, most) = self.best(now, adapt, self.at);
@@ -500,6 +538,9 @@ impl Rate {
             return self.settle(now);
         }
         self.calm += 1;
+        if self.is_lower_worth_a_trial(now, adapt, delivers) {
+            return self.begin_trial(self.at - 1, Reason::Worse);
+        }
         let next = self.at + 1;
         let finding = self.at < self.known;
         // What it delivered before is old by now: the pause has seen to that.
@@ -508,6 +549,29 @@ impl Rate {
         if finding || better && now >= self.not_before {
             self.try_higher(adapt);
         }
+    }
+
+    /// Whether the next lower rate, of which nothing is known of late, would deliver more than this
+    /// one if next to nothing were lost by it. Behind a long interleaver losses end within 3 dB,
+    /// and by a guess from its neighbour it would never be tried.
+    fn is_lower_worth_a_trial(&self, now: Instant, adapt: &Adapt, delivers: f64) -> bool {
+        let Some(lower) = self.at.checked_sub(1).filter(|it| *it >= self.least) else {
+            return false;
+        };
+        let at_best = f64::from(adapt.rate(lower)) * (1.0 - LOSS_AT_BEST);
+        let at_best = (at_best + self.delivers(now, adapt, lower)) / 2.0;
+        now >= self.lower_not_before
+            && adapt.rate(lower) * 3 >= adapt.rate(self.at) * 2
+            && self.at >= self.known
+            && !self.delivered.is_known(self.reading(now, adapt), lower)
+            && at_best > delivers * BETTER
+    }
+
+    fn begin_trial(&mut self, to: usize, reason: Reason) {
+        let (from, calm) = (self.at, self.calm);
+        self.change(to, reason);
+        let probe = to > from && self.unheard;
+        self.trial = Some(Trial { from, calm, probe });
     }
 
     fn try_higher(&mut self, adapt: &Adapt) {
@@ -529,10 +593,7 @@ impl Rate {
         };
         let to = to.min(most).max(next);
         self.delivered.forget(to);
-        let (from, calm) = (self.at, self.calm);
-        self.change(to, Reason::Good);
-        let probe = self.unheard;
-        self.trial = Some(Trial { from, calm, probe });
+        self.begin_trial(to, Reason::Good);
     }
 }
 
