@@ -538,8 +538,8 @@ impl Rate {
             return self.settle(now);
         }
         self.calm += 1;
-        if self.is_lower_worth_a_trial(now, adapt, delivers) {
-            return self.begin_trial(self.at - 1, Reason::Worse);
+        if let Some(lower) = self.lower_worth_a_trial(now, adapt, delivers) {
+            return self.begin_trial(lower, Reason::Worse);
         }
         let next = self.at + 1;
         let finding = self.at < self.known;
@@ -551,20 +551,21 @@ impl Rate {
         }
     }
 
-    /// Whether the next lower rate, of which nothing is known of late, would deliver more than this
-    /// one if next to nothing were lost by it. Behind a long interleaver losses end within 3 dB,
-    /// and by a guess from its neighbour it would never be tried.
-    fn is_lower_worth_a_trial(&self, now: Instant, adapt: &Adapt, delivers: f64) -> bool {
-        let Some(lower) = self.at.checked_sub(1).filter(|it| *it >= self.least) else {
-            return false;
-        };
-        let at_best = f64::from(adapt.rate(lower)) * (1.0 - LOSS_AT_BEST);
-        let at_best = (at_best + self.delivers(now, adapt, lower)) / 2.0;
-        now >= self.lower_not_before
-            && adapt.rate(lower) * 3 >= adapt.rate(self.at) * 2
-            && self.at >= self.known
-            && !self.delivered.is_known(self.reading(now, adapt), lower)
-            && at_best > delivers * BETTER
+    /// A lower rate, of which nothing is known of late, that may well deliver more than this one,
+    /// if there is any: by the mean of what its neighbours let one expect, and of what it would if
+    /// next to nothing were lost. Behind a long interleaver losses end within 3 dB.
+    fn lower_worth_a_trial(&self, now: Instant, adapt: &Adapt, delivers: f64) -> Option<usize> {
+        if now < self.lower_not_before || self.at < self.known {
+            return None;
+        }
+        let reading = self.reading(now, adapt);
+        let unknown = (self.least..self.at).filter(|it| !self.delivered.is_known(reading, *it));
+        let expected = unknown.map(|place| {
+            let at_best = f64::from(adapt.rate(place)) * (1.0 - LOSS_AT_BEST);
+            (place, (at_best + self.delivers(now, adapt, place)) / 2.0)
+        });
+        let (place, most) = expected.max_by(|one, other| one.1.total_cmp(&other.1))?;
+        (most > delivers * BETTER).then_some(place)
     }
 
     fn begin_trial(&mut self, to: usize, reason: Reason) {
