@@ -29,6 +29,7 @@ const CALM: u32 = 4;
 /// is doubled.
 const PAUSE: Duration = Duration::from_secs(30);
 const PAUSE_DOUBLED_MAX: u32 = 5;
+const PAUSE_MAX: Duration = Duration::from_secs(1800);
 
 /// What was delivered counts half after so many of these pauses.
 const MEMORY_PAUSES: u32 = 4;
@@ -43,7 +44,7 @@ const LOSS_AT_BEST: f64 = 0.04;
 const MUCH_WORSE: f64 = 1.5;
 
 /// The same in times that an answer takes, where that is longer.
-const PAUSE_ANSWERS: u32 = 2;
+const PAUSE_ANSWERS: u32 = 6;
 
 /// Transmissions without an answer after which the slowest rate is used.
 const SILENT_MAX: u32 = 3;
@@ -82,6 +83,13 @@ impl Adapt {
     pub(crate) fn rate(&self, place: usize) -> u32 {
         let place = place.min(self.ladder.len().saturating_sub(1));
         self.ladder.get(place).map_or(0, |it| it.mode.rate_bit_s)
+    }
+
+    /// Whether blocks by the rate of a place are so long that the fades of most paths are spread
+    /// over them: losses end within a few decibels then.
+    fn spans_fades(&self, place: usize) -> bool {
+        let mode = self.ladder.get(place).map(|it| it.mode);
+        mode.is_some_and(|mode| mode.block_bits >= mode.rate_bit_s)
     }
 
     /// The highest place at which a signal-to-noise ratio, in hundredths of a decibel, is a decibel
@@ -485,7 +493,7 @@ impl Rate {
     /// The rate that was tried isn't better.
     fn fail(&mut self, now: Instant, adapt: &Adapt, trial: Trial) {
         if trial.from > self.at {
-            self.lower_not_before = now + self.pause * (1 << self.lower_doubled);
+            self.lower_not_before = now + self.paused(self.lower_doubled);
             self.lower_doubled = (self.lower_doubled + 1).min(PAUSE_DOUBLED_MAX);
             return self.go_back(trial);
         }
@@ -504,6 +512,11 @@ impl Rate {
         (self.calm, self.known) = (trial.calm, trial.from);
     }
 
+    /// How long a rate isn't tried after so many trials in vain.
+    fn paused(&self, doubled: u32) -> Duration {
+        (self.pause * (1 << doubled)).min(self.pause.max(PAUSE_MAX))
+    }
+
     /// It fell: what was tried in vain before may have been tried on another channel.
     fn settle(&mut self, now: Instant) {
         (self.doubled, self.unheard) = (0, false);
@@ -512,7 +525,7 @@ impl Rate {
 
     /// What was tried in vain isn't tried again for a while.
     pub(crate) fn wait(&mut self, now: Instant) {
-        self.not_before = now + self.pause * (1 << self.doubled);
+        self.not_before = now + self.paused(self.doubled);
         self.doubled = (self.doubled + 1).min(PAUSE_DOUBLED_MAX);
     }
 
@@ -555,7 +568,7 @@ impl Rate {
     /// if there is any: by the mean of what its neighbours let one expect, and of what it would if
     /// next to nothing were lost. Behind a long interleaver losses end within 3 dB.
     fn lower_worth_a_trial(&self, now: Instant, adapt: &Adapt, delivers: f64) -> Option<usize> {
-        if now < self.lower_not_before || self.at < self.known {
+        if now < self.lower_not_before || self.at < self.known || !adapt.spans_fades(self.at) {
             return None;
         }
         let reading = self.reading(now, adapt);
