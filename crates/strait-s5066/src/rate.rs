@@ -40,9 +40,6 @@ const BETTER: f64 = 1.05;
 /// Of a lower rate, the least part that losses and all that is around segments take.
 const LOSS_AT_BEST: f64 = 0.04;
 
-/// A trial that delivered so many times less counts as two in vain.
-const MUCH_WORSE: f64 = 1.5;
-
 /// The same in times that an answer takes, where that is longer.
 const PAUSE_ANSWERS: u32 = 6;
 
@@ -333,7 +330,7 @@ impl Rate {
             self.delivered = Delivered::new();
         }
         if let Some(trial) = self.take_higher() {
-            self.wait(now);
+            self.wait_after_trial(now, adapt);
             self.unheard = true;
             self.known = trial.from;
             return self.change(trial.from, Reason::Silence);
@@ -371,9 +368,6 @@ impl Rate {
         let lost = frames - came;
         self.note(now, adapt, used, Told { frames, lost });
         self.unheard &= came * 8 < frames;
-        if self.unheard {
-            self.wait(now);
-        }
         if came * 4 >= frames * 3 {
             return self.change(used, Reason::Heard);
         }
@@ -497,13 +491,8 @@ impl Rate {
             self.lower_doubled = (self.lower_doubled + 1).min(PAUSE_DOUBLED_MAX);
             return self.go_back(trial);
         }
-        let of = |place| self.delivers(now, adapt, place);
-        let much_worse = of(self.at) * MUCH_WORSE < of(trial.from);
         self.go_back(trial);
-        self.wait(now);
-        if much_worse {
-            self.wait(now);
-        }
+        self.wait_after_trial(now, adapt);
     }
 
     fn go_back(&mut self, trial: Trial) {
@@ -523,10 +512,20 @@ impl Rate {
         self.not_before = now + self.pause;
     }
 
-    /// What was tried in vain isn't tried again for a while.
+    /// No higher rate is tried for a while.
     pub(crate) fn wait(&mut self, now: Instant) {
+        self.wait_and_double(now, 1);
+    }
+
+    fn wait_and_double(&mut self, now: Instant, times: u32) {
         self.not_before = now + self.paused(self.doubled);
-        self.doubled = (self.doubled + 1).min(PAUSE_DOUBLED_MAX);
+        self.doubled = (self.doubled + times).min(PAUSE_DOUBLED_MAX);
+    }
+
+    /// A higher rate was tried in vain. Behind a long interleaver a trial takes minutes.
+    fn wait_after_trial(&mut self, now: Instant, adapt: &Adapt) {
+        let times = if adapt.spans_fades(self.at) { 2 } else { 1 };
+        self.wait_and_double(now, times);
     }
 
     fn judge(&mut self, now: Instant, adapt: &Adapt) {
