@@ -551,7 +551,7 @@ impl Rate {
         }
         self.calm += 1;
         if let Some(lower) = self.lower_worth_a_trial(now, adapt, delivers) {
-            return self.begin_trial(lower, Reason::Worse);
+            return self.begin_trial(adapt, lower, Reason::Worse);
         }
         let next = self.at + 1;
         let finding = self.at < self.known;
@@ -580,10 +580,10 @@ impl Rate {
         (most > delivers * BETTER).then_some(place)
     }
 
-    fn begin_trial(&mut self, to: usize, reason: Reason) {
+    fn begin_trial(&mut self, adapt: &Adapt, to: usize, reason: Reason) {
         let (from, calm) = (self.at, self.calm);
         self.change(to, reason);
-        let probe = to > from && self.unheard;
+        let probe = to > from && self.unheard && adapt.spans_fades(to);
         self.trial = Some(Trial { from, calm, probe });
     }
 
@@ -606,7 +606,7 @@ impl Rate {
         };
         let to = to.min(most).max(next);
         self.delivered.forget(to);
-        self.begin_trial(to, Reason::Good);
+        self.begin_trial(adapt, to, Reason::Good);
     }
 }
 
