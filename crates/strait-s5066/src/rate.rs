@@ -531,7 +531,7 @@ impl Rate {
     fn judge(&mut self, now: Instant, adapt: &Adapt) {
         let delivers = self.delivers(now, adapt, self.at);
         if let Some(trial) = self.trial {
-            let better = if trial.from > self.at { BETTER } else { 1.0 };
+            let better = BETTER;
             if delivers <= self.delivers(now, adapt, trial.from) * better {
                 self.trial = None;
                 return self.fail(now, adapt, trial);
