@@ -34,7 +34,7 @@ use crate::scheduler::{Eligibility, FLOWS_MAX, Head, Queued, Refusal};
 const FAIR_BUCKETS: u32 = u32::MAX;
 
 /// Octets of a small packet of `kind = "fair"`: a request or a call's packet.
-pub(crate) const FAIR_SMALL_OCTETS: u32 = 300;
+pub(crate) const FAIR_SMALL_OCTETS: u32 = 500;
 
 /// What may wait in a `fair` queue takes so long on the line, or is so many of the longest packets.
 /// A sender that waits for longer repeats ever more rarely, and loses all if the queue gives it up.
