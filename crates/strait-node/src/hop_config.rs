@@ -67,6 +67,9 @@ pub struct PaperConfig {
     pub retries: u8,
     /// R is for the whole path and carried along, not for each link.
     pub along_path: bool,
+    /// A repetition and a packet behind which none waits ask for an acknowledgement; without it,
+    /// one in W transmissions does.
+    pub asks_early: bool,
     /// A fixed RTO; without it, by the round trips measured.
     pub timeout: Option<Time>,
     /// s: packets of a class that wait for their next link before neighbours are told so.
@@ -87,6 +90,7 @@ impl Default for PaperConfig {
             window_max: None,
             retries: settings.retries,
             along_path: settings.along_path,
+            asks_early: settings.asks_early,
             timeout: settings.timeout.map(Time),
             notify: 20,
             limit: 50,
@@ -103,6 +107,7 @@ impl PaperConfig {
             window_max: self.window_max.unwrap_or(self.window),
             retries: self.retries,
             along_path: self.along_path,
+            asks_early: self.asks_early,
             timeout: self.timeout.map(|timeout| timeout.0),
             pacing: paper::Pacing {
                 increase_bit_s: self.increase.0,

@@ -27,6 +27,12 @@ pub struct Shares {
     pub run: Run,
     /// Of each flow in their order, in bit/s of payload, while it was counted.
     pub rates_bit_s: Vec<f64>,
+    /// Octets of payload that all flows received, from the beginning.
+    pub received_octets: u64,
+    /// Octets of frames on the links between gateways.
+    pub link_octets: u64,
+    /// Medians of how long each flow's datagrams took; a flow by TCP has none.
+    pub delays_s: Vec<f64>,
     /// By way, the flows that took it.
     pub flows_of: Vec<Vec<usize>>,
 }
@@ -94,17 +100,28 @@ pub fn run(loaded: &Loaded, case: &FairCase, seed: u64) -> Result<Shares, BuildE
     built.world_mut().run_until(Instant::ZERO + end);
     built.world().check();
     let window_s = end.saturating_sub(from).as_secs_f64();
-    let counted = before.iter().zip(received(&built));
+    let all = received(&built);
+    let own = |name: &str| loaded.links.iter().any(|link| link.name == name);
+    let between = built.world().links().filter(|(name, _)| own(name));
+    let link_octets = between.flat_map(|(_, sides)| sides).map(|side| side.octets);
+    let link_octets = link_octets.sum();
+    let counted = before.iter().zip(&all);
     let rates_bit_s = counted.map(|(before, after)| (after - before) as f64 * 8.0 / window_s);
     let of_way = |way: usize| {
         (0..case.flows)
             .filter(|flow| case.way(*flow) == way)
             .collect()
     };
+    let rates_bit_s = rates_bit_s.collect();
+    let run = collect(&loaded, Scenario::BASE, seed, &mut built, Vec::new());
+    let delays = (0..case.flows).map(|flow| run.metrics.get(&format!("f{flow}.delay_p50_s")));
     Ok(Shares {
-        rates_bit_s: rates_bit_s.collect(),
+        rates_bit_s,
+        received_octets: all.iter().sum(),
+        link_octets,
+        delays_s: delays.flatten().copied().collect(),
         flows_of: (0..case.ways.len()).map(of_way).collect(),
-        run: collect(&loaded, Scenario::BASE, seed, &mut built, Vec::new()),
+        run,
     })
 }
 

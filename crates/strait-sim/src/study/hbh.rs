@@ -88,22 +88,32 @@ struct HbhSweep {
 enum Varied {
     /// R, and whether it is for the whole path.
     Retries(u8, bool),
-    /// W, and whether it is only grown to.
-    Window(u16, bool),
+    /// W, and how it is used.
+    Window(u16, Uses),
     /// RTO; `None`: by the round trips.
     Timeout(Option<Time>),
+}
+
+/// How a window is used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Uses {
+    Fixed,
+    /// An acknowledgement is asked for once in so many transmissions, and else never.
+    AsksByIt,
+    /// It is grown to.
+    Aimd,
 }
 
 impl HbhSweep {
     /// All values of each parameter.
     fn varied(&self) -> [Vec<Varied>; 3] {
-        let ways = [false, true];
-        let retries = ways.map(|path| {
+        let retries = [false, true].map(|path| {
             self.retries
                 .iter()
                 .map(move |it| Varied::Retries(*it, path))
         });
-        let windows = ways.map(|aimd| self.windows.iter().map(move |it| Varied::Window(*it, aimd)));
+        let windows = [Uses::Fixed, Uses::AsksByIt, Uses::Aimd]
+            .map(|uses| self.windows.iter().map(move |it| Varied::Window(*it, uses)));
         let timeouts = self.timeouts.iter().map(|it| Some(*it));
         [
             retries.into_iter().flatten().collect(),
@@ -119,8 +129,11 @@ impl Varied {
             Self::Retries(retries, along_path) => {
                 (paper.retries, paper.along_path) = (retries, along_path);
             }
-            Self::Window(window, false) => paper.window = window,
-            Self::Window(most, true) => {
+            Self::Window(window, Uses::Fixed) => paper.window = window,
+            Self::Window(window, Uses::AsksByIt) => {
+                (paper.window, paper.asks_early) = (window, false);
+            }
+            Self::Window(most, Uses::Aimd) => {
                 (paper.window, paper.window_max) = (least_window, Some(most));
             }
             Self::Timeout(timeout) => paper.timeout = timeout,
@@ -299,8 +312,14 @@ impl Varied {
         match self {
             Self::Retries(retries, false) => (Some(retries.into()), ["on each link", "link"]),
             Self::Retries(retries, true) => (Some(retries.into()), ["on the path", "path"]),
-            Self::Window(window, false) => (Some(window.into()), ["fixed", "fixed"]),
-            Self::Window(window, true) => (Some(window.into()), ["the most of AIMD", "AIMD"]),
+            Self::Window(window, uses) => {
+                let of = match uses {
+                    Uses::Fixed => ["fixed", "fixed"],
+                    Uses::AsksByIt => ["fixed, asks by it", "asks by W"],
+                    Uses::Aimd => ["the most of AIMD", "AIMD"],
+                };
+                (Some(window.into()), of)
+            }
             Self::Timeout(None) => (None, ["adaptive", "by RTT"]),
             Self::Timeout(Some(timeout)) => (Some(timeout.0.as_secs_f64()), ["fixed", "fixed"]),
         }
@@ -354,6 +373,14 @@ impl HbhStudy {
         octets_s + self.links as f64 * delay_s
     }
 
+    /// The fewest frames if nobody took any but data: each segment once on each link, as often as
+    /// it is lost there.
+    fn limit_frames(&self, column: &HbhColumn, loss: Share) -> f64 {
+        let segment = transfer::segment_octets(&column.endpoint, &self.link);
+        let segments = self.octets.0.div_ceil(segment);
+        (segments * self.links as u64) as f64 / (1.0 - loss.0)
+    }
+
     /// Every column at every loss, loss by loss.
     fn cells(&self, asked: &Asked<'_>, measured: &mut Measured, runs: &mut [Vec<Ended>]) {
         let mut rows = Vec::new();
@@ -363,7 +390,8 @@ impl HbhStudy {
                     .with("loss", loss.0)
                     .with("column", column.name.as_str())
                     .with("endpoint", column.endpoint.as_str())
-                    .with("limit_s", self.limit_s(*loss));
+                    .with("limit_s", self.limit_s(*loss))
+                    .with("limit_frames", self.limit_frames(column, *loss));
                 let runs = &mut runs[number * self.losses.len() + place];
                 rows.push(with_runs(row, runs));
                 for run in runs {
@@ -545,7 +573,7 @@ mod tests {
                         (*retries, true)
                     );
                 }
-                Varied::Window(most, true) => {
+                Varied::Window(most, Uses::Aimd) => {
                     assert_eq!(
                         (paper(last).window, paper(last).window_max),
                         (1, Some(*most))

@@ -12,7 +12,6 @@ use strait_node::config_text::ConfigError;
 use strait_report::estimate::{mean_interval, percentile};
 use strait_report::table::significant;
 use strait_tcp::TcpEventKind as Kind;
-use strait_tcp::profile::Profile;
 
 use super::shown::{Row, Shapes};
 use super::transfer::{self, Case, Ended};
@@ -301,18 +300,14 @@ fn lossy(link: &LinkConfig, loss: Share) -> LinkConfig {
 /// The least time that the links allow if nothing is lost: handshake, way, and each octet once, in
 /// packets as the endpoint makes them. `None` for a rate that changes.
 fn limit_s(case: &Case) -> Option<f64> {
-    // IPv4, TCP, timestamps.
-    const HEADERS: u64 = 20 + 20 + 12;
+    const HEADERS: u64 = transfer::HEADERS;
     let link = &case.link;
     if link.change.is_some() {
         return None;
     }
     let links = case.links as f64;
     let rate = link.line_rate(Side::A).bit_s() as f64;
-    let frame = link.frame_octets_max;
-    let frame = u64::from(frame.unwrap_or(LinkConfig::FRAME_OCTETS_MAX));
-    let own = Profile::named(&case.endpoint).and_then(|profile| profile.segment_octets);
-    let payload = own.map_or_else(|| frame.saturating_sub(HEADERS).max(1), u64::from);
+    let payload = transfer::segment_octets(&case.endpoint, link);
     let octets = case.octets + case.octets.div_ceil(payload) * HEADERS;
     let delay_s = link.delay.map_or(0.0, |delay| delay.0.as_secs_f64());
     let packet_s = ((payload + HEADERS) * 8) as f64 / rate;

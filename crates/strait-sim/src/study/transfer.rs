@@ -14,6 +14,7 @@ use strait_node::config_text::ConfigError;
 use strait_node::{GatewayFactory, NodeConfig, Prefix};
 use strait_qos::PolicyConfig;
 use strait_tcp::TcpCounters;
+use strait_tcp::profile::Profile;
 use strait_traffic::{FlowLog, Ports, Side as End, TrafficConfig, Transfer};
 
 use super::Asked;
@@ -21,6 +22,17 @@ use crate::build::{BuildError, lan};
 use crate::parallel::parallel;
 use crate::router::Router;
 use crate::world::{Attach, NodeIndex, World};
+
+/// Octets before a segment's payload: IPv4, TCP, timestamps.
+pub(super) const HEADERS: u64 = 20 + 20 + 12;
+
+/// Octets of payload that an endpoint puts into a segment for a link.
+pub(super) fn segment_octets(endpoint: &str, link: &LinkConfig) -> u64 {
+    let own = Profile::named(endpoint).and_then(|profile| profile.segment_octets);
+    let frame = link.frame_octets_max;
+    let frame = u64::from(frame.unwrap_or(LinkConfig::FRAME_OCTETS_MAX));
+    own.map_or_else(|| frame.saturating_sub(HEADERS).max(1), u64::from)
+}
 
 /// A transfer from the first to the last node of a row, once for each seed.
 ///

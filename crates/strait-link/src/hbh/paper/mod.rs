@@ -50,6 +50,9 @@ pub struct Settings {
     pub retries: u8,
     /// Retries are counted along the whole path, not on each link.
     pub along_path: bool,
+    /// Acknowledgements are also asked for by each repetition, and by a packet behind which none
+    /// waits; else only once in `window` transmissions (section III.B of the paper).
+    pub asks_early: bool,
     /// When a packet is sent again; by the round trips measured if absent.
     pub timeout: Option<Duration>,
     /// How a rate answers congestion.
@@ -68,6 +71,7 @@ impl Default for Settings {
             window_max: 8,
             retries: 4,
             along_path: false,
+            asks_early: true,
             timeout: None,
             pacing: Pacing {
                 increase_bit_s: 8_000,

@@ -290,7 +290,8 @@ impl Sender {
         let packet = entry.packet.as_mut()?;
         let repeats = entry.transmissions > 0;
         flow.unasked += 1;
-        let request = repeats || last || full || flow.unasked >= flow.window.packets();
+        let early = self.settings.asks_early && (repeats || last);
+        let request = early || full || flow.unasked >= flow.window.packets();
         let left = entry.retries.saturating_sub(entry.transmissions);
         let data = Data {
             seq,

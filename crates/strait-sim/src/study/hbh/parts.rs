@@ -54,6 +54,10 @@ pub(super) fn pressure(
 }
 
 const FLOWS: [usize; 3] = [2, 5, 10];
+
+/// Links that each of them crosses.
+const FLOW_LINKS: u64 = 4;
+
 /// A name, the ways of the flows, and which of them meet on a link in one direction.
 type Layout = (
     &'static str,
@@ -106,10 +110,14 @@ pub(super) fn fair(
         .map(|((place, layout, flows), shares)| {
             // Of the flows that meet, where they are least alike.
             let indices = layout.2.iter().map(|ways| shares.jain(ways));
+            let jain = indices.fold(1.0, f64::min);
             let row = place.row.clone();
+            let delivered = (shares.received_octets * FLOW_LINKS) as f64;
             row.with("layout", layout.0)
+                .with("delay_s", shares.delays_s)
+                .with("sent_per_octet", shares.link_octets as f64 / delivered)
                 .with("flows", *flows)
-                .with("jain", indices.fold(1.0, f64::min))
+                .with("jain", jain)
                 .with("rate_bit_s", shares.rates_bit_s)
                 .with("check", format!("hbh-fair-{flows}"))
         });
