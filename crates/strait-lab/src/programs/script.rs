@@ -1,5 +1,5 @@
-//! The flows of an MGEN script by our own player, or sent by `mgen`: a process on each host. `mgen` 5.02b
-//! of Debian listens in IPv4 alone, so our player always receives.
+//! The flows of an MGEN script by our own player, or sent by `mgen`: a process on each host. `mgen`
+//! 5.02b of Debian listens in IPv4 alone, so our player always receives.
 
 use std::fmt::Write as _;
 use std::process::Command;

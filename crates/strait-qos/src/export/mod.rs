@@ -1,8 +1,8 @@
 //! A policy for the Linux kernel: what rules say as an nftables ruleset, what classes say as
 //! `tc` commands.
 //!
-//! All classes become one tree of HTB, the only discipline with classes that every kernel has; strict
-//! bands beside token buckets become PRIO, where the kernel has it.
+//! All classes become one tree of HTB, the only discipline with classes that every kernel has;
+//! strict bands beside token buckets become PRIO, where the kernel has it.
 //! nftables tells each packet its class by the packet's priority (`meta priority`), which HTB
 //! reads before any filter of its own, so no `tc filter` is needed and one ruleset serves both
 //! families. What the kernel can't do, or does otherwise, stands in [`Export::notes`].

@@ -44,8 +44,8 @@ pub(super) struct Tree<'a> {
     queues: Queues,
 }
 
-/// The class of token buckets beside which all others of the root hold packets and have a band each:
-/// what PRIO and HTB below it can do. What matches no rule has to be in it.
+/// The class of token buckets beside which all others of the root hold packets and have a band
+/// each: what PRIO and HTB below it can do. What matches no rule has to be in it.
 fn buckets(policy: &Policy) -> Option<NodeIndex> {
     let nodes = &policy.plan().nodes;
     let root = nodes.first().filter(|root| !root.discipline.is_htb())?;
@@ -163,7 +163,7 @@ impl<'a> Tree<'a> {
         );
     }
 
-    /// Strict bands below a class for all. All that has no band of its own goes to the token buckets.
+    /// Strict bands below a class for all. What has no band of its own goes to the token buckets.
     fn add_bands(
         &self,
         interface: &str,

@@ -122,8 +122,8 @@ pub struct TrafficKeys {
     /// mgen: the script that `from` plays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<ScriptSource>,
-    /// What makes it live. tcp: `wget`, from a web server, or `ftp`, `wget` from an FTP server whose
-    /// data has the traffic's port; `curl` if not said. mgen: `mgen` plays the script.
+    /// What makes it live. tcp: `wget`, from a web server, or `ftp`, `wget` from an FTP server
+    /// whose data has the traffic's port; `curl` if not said. mgen: `mgen` plays the script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<LiveProgram>,
     /// echo with `octets`: the connection has TLS.
