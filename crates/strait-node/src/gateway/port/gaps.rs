@@ -93,9 +93,8 @@ impl Frames {
         let waits = |head: Head| !queue.goes_whole(head);
         let path = queue.paths.to(to);
         let has_calls = path.flows.as_ref().is_some_and(|flows| flows.has_calls());
-        if !(queue.calls.foresees && has_calls)
-            || !path.queue.head(&Open(queue, self)).is_some_and(waits)
-        {
+        let foresees = queue.calls.foresees && has_calls;
+        if !(foresees && path.queue.head(&Open(queue, self)).is_some_and(waits)) {
             queue.paths.to_mut(to).rests_until = None;
             return;
         }

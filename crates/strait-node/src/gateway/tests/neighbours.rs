@@ -130,7 +130,7 @@ fn after_one(text: &str) -> (Vec<NeighbourId>, Option<(Instant, NeighbourId)>) {
         until: None,
         to: Neighbours::ALL,
     };
-    let mut pull = |relay: &mut Gateway, at| relay.poll_transmit(at, EAST, room, &mut Vec::new());
+    let pull = |relay: &mut Gateway, at| relay.poll_transmit(at, EAST, room, &mut Vec::new());
     // Hellos first.
     let first = loop {
         let meta = pull(&mut relay, Instant::ZERO).unwrap();
