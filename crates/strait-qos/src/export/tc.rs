@@ -326,8 +326,13 @@ impl<'a> Tree<'a> {
             burst = burst.max(shape.burst_octets(bit_s));
         }
         // Not its rate, even if it has one, which is a share of its band: the kernel would serve it
-        // before the bands above.
-        let rate = UNGUARANTEED_BIT_S.min(ceil);
+        // before the bands above. But token buckets in a band below borrow from each other before
+        // anybody borrows from what is above them all: what goes before them is within its rate.
+        let rate = if self.is_before_buckets(node) {
+            ceil
+        } else {
+            UNGUARANTEED_BIT_S.min(ceil)
+        };
         let prio = if node.class.is_some() {
             let rank = node
                 .class
@@ -353,6 +358,13 @@ impl<'a> Tree<'a> {
             "rate {rate}bit ceil {ceil}bit burst {}b cburst {burst}b{prio} quantum {quantum}",
             packet_burst()
         )
+    }
+
+    /// Whether it holds packets and goes before a class of token buckets beside it.
+    fn is_before_buckets(&self, node: &PlanNode) -> bool {
+        let buckets = buckets(self.policy).and_then(|it| self.plan.nodes.get(it));
+        let is_beside = node.parent == Some(Plan::ROOT) && node.class.is_some();
+        is_beside && buckets.is_some_and(|it| node.band < it.band)
     }
 
     /// The narrowest limit on the way up.

@@ -374,6 +374,9 @@ fn a_strict_band_before_token_buckets_is_a_prio_above_htb() {
     assert!(made(Queues::Near).tc.contains(" prio bands 2 "));
     let plain = made(Queues::Plain);
     assert!(!plain.tc.contains(" prio bands") && plain.tc.contains("root handle 57a1: htb"));
+    // Without it audio is within its rate: others borrow from each other before it could.
+    let first = "classid 57a1:2 htb rate 1000000bit ceil 1000000bit ";
+    assert!(plain.tc.contains(first), "{}", plain.tc);
     // Two classes of one band share, which PRIO can't.
     let shared = config("preset = 'precedence'");
     let shared = export(&shared, "eth0", Some(BitRate(1_000_000)), Queues::Near).unwrap();
