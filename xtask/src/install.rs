@@ -18,7 +18,7 @@ struct Tool {
     tests: &'static str,
 }
 
-const TOOLS: [Tool; 18] = [
+const TOOLS: [Tool; 21] = [
     Tool {
         program: "ip",
         package: "iproute2",
@@ -95,6 +95,11 @@ const TOOLS: [Tool; 18] = [
         tests: "flows by IPFIX",
     },
     Tool {
+        program: "nginx",
+        package: "nginx-light",
+        tests: "pages by HTTP/2, and files by `wget`",
+    },
+    Tool {
         program: "npm",
         package: "npm",
         tests: "the page in a browser",
@@ -108,6 +113,16 @@ const TOOLS: [Tool; 18] = [
         program: "tshark",
         package: "tshark",
         tests: "captures read by a second decoder",
+    },
+    Tool {
+        program: "vsftpd",
+        package: "vsftpd",
+        tests: "files by FTP",
+    },
+    Tool {
+        program: "wget",
+        package: "wget",
+        tests: "files by HTTP and FTP",
     },
 ];
 
@@ -291,7 +306,18 @@ fn add(missing: &[&Tool]) {
     if own {
         let _ = std::fs::remove_file(policy);
     }
+    // Nor at the next start of this host.
+    let servers = missing.iter().map(|tool| tool.program);
+    let servers = servers.filter(|it| SERVICES.contains(it));
+    let mut disable = Command::new("systemctl");
+    disable.args(["disable", "--quiet"]).args(servers);
+    if Path::new("/usr/bin/systemctl").exists() && disable.get_args().count() > 2 {
+        call(&mut disable);
+    }
 }
+
+/// Programs whose packages have services of these names.
+const SERVICES: [&str; 2] = ["nginx", "vsftpd"];
 
 /// Tells our policy from the machine's own.
 const POLICY_MARK: &str = "while cargo xtask install adds programs";

@@ -36,6 +36,8 @@ pub struct Known {
     pub to: NeighbourId,
     /// The neighbour that sent it, of those of the port in [`Packet::origin`].
     pub from: NeighbourId,
+    /// How many links its way has behind that neighbour, as far as is known.
+    pub onward: u8,
     /// When the packet is too old to be worth sending; [`Instant::NEVER`] if it never is.
     pub expires: Instant,
     /// Where it came into a network of reliable hops, if it is in one.
@@ -70,6 +72,7 @@ impl Packet {
             class: ClassId::default(),
             to: NeighbourId::PEER,
             from: NeighbourId::PEER,
+            onward: 0,
             expires: Instant::NEVER,
             ingress: None,
             retries: None,

@@ -319,6 +319,10 @@ pub struct RouteConfig {
     /// router on the Ethernet; without it the destinations themselves are there.
     #[serde(default)]
     pub via: Option<String>,
+    /// Links on the way, the first among them, where neighbours send on by the channel by which
+    /// they heard: each takes the air once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u8>,
 }
 
 /// Where an operator asks.
@@ -568,6 +572,10 @@ impl NodeConfig {
         }
         for route in &self.routes {
             let place = format!("[[route]] {}", route.prefix);
+            if route.hops == Some(0) {
+                let message = "hops: 1 at least, the link to the neighbour";
+                return Err(invalid(place, message));
+            }
             let mut sides = self.host.all();
             if let Some(side) = sides.find(|side| side.name() == route.port) {
                 side.validate_router(route, &place)?;
@@ -664,8 +672,12 @@ impl PortConfig {
             let message = "nobody tells what was lost with `way_back = false`: remove it";
             return Err(invalid(self.place("repair"), message));
         }
-        if self.admission.is_some() && self.profile != LinkProfile::Adapter {
-            let message = "is for profile = \"adapter\": remove it";
+        let admits = self.profile == LinkProfile::Adapter
+            || (self.shares_air()
+                && matches!(self.profile, LinkProfile::Plain | LinkProfile::Segments));
+        if self.admission.is_some() && !admits {
+            let message = "is for profile = \"adapter\", and for radios that stations share with \
+                           `plain` or `segments`: remove it";
             return Err(invalid(self.place("admission"), message));
         }
         Ok(())
@@ -712,6 +724,11 @@ impl PortConfig {
     /// word may.
     pub(crate) const fn observes_calls(&self) -> bool {
         matches!(self.kind, PortKind::Serial(_)) || self.kind.is_packets()
+    }
+
+    /// Whether neighbours may share what carries its frames.
+    pub(crate) fn shares_air(&self) -> bool {
+        self.ways() == 0 && self.kind.plug() == Plug::Frames
     }
 
     /// How many ways of their own lead to neighbours; none where all share one.

@@ -1,5 +1,6 @@
 //! Which way a packet goes.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
@@ -24,6 +25,8 @@ pub struct Routes {
     /// of zero stands for none. Packets of a few flows come again and again, and a search reads
     /// much.
     lately: Vec<(u32, Hop)>,
+    /// How many links there are behind the first one, where it is known and there are any.
+    beyond: BTreeMap<Prefix, u8>,
 }
 
 /// Addresses that are remembered with where they lead.
@@ -101,6 +104,7 @@ impl Routes {
     /// Removes the entry for `prefix`.
     pub fn remove(&mut self, prefix: Prefix) {
         self.lately.clear();
+        self.beyond.remove(&prefix.network());
         for table in self.tables.iter_mut().filter(|table| table.is_for(prefix)) {
             if let Ok(at) = table.find(prefix.address) {
                 table.networks.remove(at);
@@ -108,6 +112,24 @@ impl Routes {
             }
         }
         self.tables.retain(|table| !table.entries.is_empty());
+    }
+
+    /// There are so many links on the way to a prefix behind the first one.
+    pub fn set_beyond(&mut self, prefix: Prefix, links: u8) {
+        if links > 0 {
+            self.beyond.insert(prefix.network(), links);
+        }
+    }
+
+    /// How many links there are behind the first one on the way to `address`, as far as is known.
+    pub fn beyond(&self, address: IpAddr) -> u8 {
+        if self.beyond.is_empty() {
+            return 0;
+        }
+        let prefix = self.matching(address).map(|(prefix, _)| prefix.network());
+        prefix
+            .and_then(|it| self.beyond.get(&it).copied())
+            .unwrap_or(0)
     }
 
     /// Whether any way leaves by `port`.

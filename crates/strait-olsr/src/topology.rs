@@ -26,7 +26,12 @@ pub struct Change {
     pub prefix: Prefix,
     /// By what; `None` if nothing leads there any more.
     pub via: Option<Via>,
+    /// Links on the way to the node that has it, the first among them.
+    pub links: u8,
 }
+
+/// The first step of a route, and how many links it has.
+type Way = (Via, u8);
 
 /// What nodes further away have told of themselves.
 #[derive(Debug, Default)]
@@ -40,7 +45,7 @@ pub(crate) struct Topology {
     /// By node and neighbour: what the link costs, and until when.
     costs: BTreeMap<(IpAddr, IpAddr), (u32, Instant)>,
     /// The routes of today.
-    routes: BTreeMap<Prefix, Via>,
+    routes: BTreeMap<Prefix, Way>,
     /// Others may follow from what is known now.
     stirred: bool,
 }
@@ -191,39 +196,40 @@ impl Topology {
             found: 0,
         };
         for (via, main, cost) in near.costs(now) {
-            search.reach(main, if on.etx { cost } else { Quality::LEAST }, via);
+            search.reach(main, if on.etx { cost } else { Quality::LEAST }, (via, 1));
         }
         while let Some((cost, _, by)) = search.next.pop_first() {
-            let (known, via) = search.ways[&by];
+            let (known, (via, links)) = search.ways[&by];
             // It may have been found nearer meanwhile.
             let all = beyond.get(&by).filter(|_| known == cost);
             for (far, more) in all.into_iter().flatten().filter(|(far, _)| *far != own) {
-                search.reach(*far, cost.saturating_add(*more), via);
+                let way = (via, links.saturating_add(1));
+                search.reach(*far, cost.saturating_add(*more), way);
             }
         }
         let ways = search.ways;
-        let mut routes: BTreeMap<Prefix, Via> = BTreeMap::new();
-        for (address, (_, via)) in &ways {
-            routes.insert(host(*address), *via);
+        let mut routes: BTreeMap<Prefix, Way> = BTreeMap::new();
+        for (address, (_, way)) in &ways {
+            routes.insert(host(*address), *way);
         }
         for (other, (main, _)) in &self.aliases {
-            if let (Some((_, via)), true) = (ways.get(main), *other != own) {
-                routes.entry(host(*other)).or_insert(*via);
+            if let (Some((_, way)), true) = (ways.get(main), *other != own) {
+                routes.entry(host(*other)).or_insert(*way);
             }
         }
-        let mut nearest: BTreeMap<Prefix, (u32, Via)> = BTreeMap::new();
+        let mut nearest: BTreeMap<Prefix, (u32, Way)> = BTreeMap::new();
         for (network, by) in self.networks.keys() {
-            let Some((cost, via)) = ways.get(by) else {
+            let Some((cost, way)) = ways.get(by) else {
                 continue;
             };
             let known = nearest.get(network);
-            let stays = self.routes.get(network) == Some(via);
+            let stays = self.routes.get(network).is_some_and(|it| it.0 == way.0);
             if known.is_none_or(|(known, _)| cost < known || (cost == known && stays)) {
-                nearest.insert(*network, (*cost, *via));
+                nearest.insert(*network, (*cost, *way));
             }
         }
-        for (network, (_, via)) in nearest {
-            routes.entry(network).or_insert(via);
+        for (network, (_, way)) in nearest {
+            routes.entry(network).or_insert(way);
         }
         // Nobody else's word leads away what lies behind this node.
         routes.retain(|prefix, _| !on.is_own(*prefix));
@@ -236,19 +242,20 @@ impl Topology {
 /// A search for ways, the nearest nodes first.
 struct Search<'a> {
     /// The routes of before, which stay among those that cost the same.
-    routes: &'a BTreeMap<Prefix, Via>,
-    ways: BTreeMap<IpAddr, (u32, Via)>,
+    routes: &'a BTreeMap<Prefix, Way>,
+    ways: BTreeMap<IpAddr, (u32, Way)>,
     /// Nodes to go on from by their costs, of equals the one that was found first.
     next: BTreeSet<(u32, usize, IpAddr)>,
     found: usize,
 }
 
 impl Search<'_> {
-    fn reach(&mut self, to: IpAddr, cost: u32, via: Via) {
+    fn reach(&mut self, to: IpAddr, cost: u32, way: Way) {
         let known = self.ways.get(&to).map(|(known, _)| *known);
         let nearer = known.is_none_or(|known| cost < known);
-        if nearer || (known == Some(cost) && self.routes.get(&host(to)) == Some(&via)) {
-            self.ways.insert(to, (cost, via));
+        let stays = || self.routes.get(&host(to)).is_some_and(|it| it.0 == way.0);
+        if nearer || (known == Some(cost) && stays()) {
+            self.ways.insert(to, (cost, way));
         }
         if nearer {
             self.found += 1;
@@ -266,13 +273,20 @@ fn host(address: IpAddr) -> Prefix {
 }
 
 /// What leads elsewhere than before, what is new, and what is gone.
-fn changes(before: &BTreeMap<Prefix, Via>, now: &BTreeMap<Prefix, Via>) -> Vec<Change> {
+fn changes(before: &BTreeMap<Prefix, Way>, now: &BTreeMap<Prefix, Way>) -> Vec<Change> {
     let gone = before.keys().filter(|it| !now.contains_key(it));
-    let gone = gone.map(|prefix| (*prefix, None));
+    let gone = gone.map(|prefix| Change {
+        prefix: *prefix,
+        via: None,
+        links: 0,
+    });
     let new = now
         .iter()
-        .filter(|(prefix, via)| before.get(prefix) != Some(via));
-    let new = new.map(|(prefix, via)| (*prefix, Some(*via)));
-    let all = gone.chain(new);
-    all.map(|(prefix, via)| Change { prefix, via }).collect()
+        .filter(|(prefix, way)| before.get(prefix) != Some(way));
+    let new = new.map(|(prefix, (via, links))| Change {
+        prefix: *prefix,
+        via: Some(*via),
+        links: *links,
+    });
+    gone.chain(new).collect()
 }

@@ -55,6 +55,10 @@ pub struct PolicyConfig {
     /// All queues leave out superfluous TCP acknowledgements, as if each said so.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub thin_acks: bool,
+    /// On a channel that a neighbour relays by as well, what is for it waits until it may have sent
+    /// on the packet before; so without the key, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for_relays: Option<bool>,
     /// Ports of the node whose code points aren't believed: what comes in there is treated, and
     /// goes on, as if it had none. `host` is the host side.
     #[serde(default, skip_serializing_if = "List::is_empty")]
@@ -397,6 +401,9 @@ impl PolicyConfig {
         }
         if !self.untrusted.is_empty() {
             expanded.untrusted.clone_from(&self.untrusted);
+        }
+        if self.waits_for_relays.is_some() {
+            expanded.waits_for_relays = self.waits_for_relays;
         }
         if self.line.is_some() {
             (expanded.line, expanded.on_rate_change) = (self.line, self.on_rate_change);

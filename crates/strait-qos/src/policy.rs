@@ -136,6 +136,7 @@ pub struct Policy {
     /// Names of ports that rules ask for, or that aren't trusted; these first.
     ports: Vec<String>,
     untrusted: usize,
+    waits_for_relays: bool,
     warnings: Vec<PolicyWarning>,
 }
 
@@ -171,6 +172,7 @@ impl Policy {
             by_protocol: alloc::vec![0; 256],
             ports: ports(&config),
             untrusted: config.untrusted.0.len(),
+            waits_for_relays: config.waits_for_relays.unwrap_or(true),
             warnings: Vec::new(),
         };
         for (index, rule) in config.rules.iter().enumerate() {
@@ -284,6 +286,11 @@ impl Policy {
     #[must_use]
     pub const fn observed(&self) -> Option<ClassId> {
         self.observed
+    }
+
+    /// Whether what is for a relay waits until that may have sent on the packet before.
+    pub const fn waits_for_relays(&self) -> bool {
+        self.waits_for_relays
     }
 
     /// The classes that hold packets; [`ClassId`] is the place here.

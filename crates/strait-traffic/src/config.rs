@@ -21,7 +21,7 @@ use crate::pair::PairCampaign;
 mod keys;
 mod pair;
 
-pub use self::keys::{ScriptSource, ScriptText, TrafficKeys};
+pub use self::keys::{LiveProgram, ScriptSource, ScriptText, TrafficKeys};
 
 /// A traffic, sorted out. It reads as its keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

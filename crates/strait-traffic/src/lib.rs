@@ -25,8 +25,8 @@ pub use self::agreed::{
     association, chatter_round, dns_name, hello_interval_s, host_name, object_octets,
 };
 pub use self::config::{
-    CallerTls, Family, Kind, LookUps, MgenTraffic, NewestTls, ScriptSource, ScriptText, Traffic,
-    TrafficConfig, TrafficKeys, Ways,
+    CallerTls, Family, Kind, LiveProgram, LookUps, MgenTraffic, NewestTls, ScriptSource,
+    ScriptText, Traffic, TrafficConfig, TrafficKeys, Ways,
 };
 pub use self::content::{
     Content, datagram_payload, datagram_sequence, esp_numbers, esp_payload, esp_wrong, place,

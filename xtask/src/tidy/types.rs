@@ -93,7 +93,7 @@ const LARGE: &[Large] = &[
     Large {
         name: "traffic::config::keys::TrafficKeys",
         methods: 60,
-        fields: 34,
+        fields: 35,
         reason: "the keys of every kind of traffic, sorted out when a file is read",
     },
 ];

@@ -137,8 +137,8 @@ fn output(
     let error = Error::invalid(doing(), why);
     Err(if why.contains("unknown") || why.contains("not found") {
         error.with_remedy(
-            "this kernel may lack it; SFQ and FQ-CoDel: `strait policy export --plain-queues` does \
-             without",
+            "this kernel may lack it; SFQ, FQ-CoDel and PRIO: `strait policy export --plain-queues` \
+             does without",
         )
     } else {
         error

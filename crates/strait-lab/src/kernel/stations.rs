@@ -114,16 +114,33 @@ fn govern(
         export(&config.policy, INTERFACE, Some(rate), queues)
             .map_err(|error| LabError::Scenario(format!("`{}`: {error}", config.name)))
     };
-    let near = exported(Queues::Near)?;
-    let Err(error) = apply(&near, namespace) else {
-        return Ok(near.notes);
-    };
-    let plain = exported(Queues::Plain)?;
-    if plain.tc == near.tc {
-        return Err(error.into());
+    let mut first: Option<Error> = None;
+    let (mut before, mut lacks_queues) = (String::new(), false);
+    for queues in [Queues::Near, Queues::PlainBands, Queues::Plain] {
+        let mut made = exported(queues)?;
+        if made.tc == before {
+            continue;
+        }
+        match apply(&made, namespace) {
+            Ok(_) => {
+                let had_bands = before.contains(PRIO) && !made.tc.contains(PRIO);
+                let lacks = [
+                    (lacks_queues, "no SFQ or FQ-CoDel: each class is a FIFO"),
+                    (had_bands, "no PRIO: bands are priorities of HTB"),
+                ];
+                let lacks = lacks.iter().filter(|(lacks, _)| *lacks);
+                made.notes
+                    .extend(lacks.map(|(_, what)| format!("this kernel has {what}")));
+                return Ok(made.notes);
+            }
+            Err(error) => first = first.or(Some(error)),
+        }
+        lacks_queues |= made.tc.contains(" sfq ") || made.tc.contains(" fq_codel ");
+        before = made.tc;
     }
-    apply(&plain, namespace).map_err(|_: Error| error)?;
-    let mut notes = plain.notes;
-    notes.push("this kernel has no SFQ or FQ-CoDel: each class is a FIFO".into());
-    Ok(notes)
+    let nothing = || LabError::Scenario(format!("`{}`: no queues", config.name));
+    Err(first.map_or_else(nothing, LabError::from))
 }
+
+/// By which a text for `tc` has strict bands.
+const PRIO: &str = " prio bands ";

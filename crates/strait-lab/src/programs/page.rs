@@ -43,6 +43,7 @@ impl Page {
             return Err(flow.wrong("`http2` takes `tls` here: servers offer it by that alone"));
         }
         let manner = Manner {
+            program: None,
             tls: site.tls,
             http2: site.http2,
         };

@@ -1,4 +1,5 @@
-//! The flows of an MGEN script by our own player: a process on each host.
+//! The flows of an MGEN script by our own player, or sent by `mgen`: a process on each host. `mgen`
+//! 5.02b of Debian listens in IPv4 alone, so our player always receives.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -11,7 +12,7 @@ use strait_traffic::{
 use strait_wire::mgen::FLAG_CONTINUES;
 
 use super::{Collected, Flow, Origin, Program};
-use crate::ground::process::{Running, end_together};
+use crate::ground::process::{Running, end_together, require};
 use crate::{LabError, Stage};
 
 /// `strait measure flows` on both hosts: the script on the first, on the second one that listens
@@ -19,6 +20,8 @@ use crate::{LabError, Stage};
 #[derive(Debug)]
 pub(crate) struct Script {
     traffic: Box<MgenTraffic>,
+    /// `mgen` itself plays it.
+    by_mgen: bool,
     /// The end that sends, and the other.
     running: Vec<Running>,
 }
@@ -35,14 +38,26 @@ impl Script {
         if traffic.captures.keys().any(|name| name.contains('/')) {
             return Err(flow.wrong("captures have to be in the folder of the script"));
         }
+        let by_mgen = flow.config.program.is_some();
+        if by_mgen {
+            require("mgen", "mgen")?;
+        }
         Ok(Self {
             traffic: traffic.clone(),
+            by_mgen,
             running: Vec::new(),
         })
     }
 
     fn command(stage: &Stage<'_>, flow: &Flow, word: &str, origin: Origin) -> Command {
         let name = &flow.config.name;
+        if flow.config.program.is_some() && word == WORDS[0] {
+            let mut command = Command::new("mgen");
+            let file = |ending: &str| stage.scratch.file(&format!("{name}.{word}.{ending}"));
+            command.args(["txlog", "flush", "input"]).arg(file("mgn"));
+            command.arg("output").arg(file("drc"));
+            return command;
+        }
         let mut command = Command::new(stage.program);
         command.args(["measure", "flows"]);
         command.arg(stage.scratch.file(&format!("{name}.{word}.mgn")));
@@ -92,7 +107,7 @@ fn capture(frames: &[(u64, u32)]) -> Vec<u8> {
 
 impl Program for Script {
     fn lead(&self) -> Duration {
-        LEAD
+        if self.by_mgen { Duration::ZERO } else { LEAD }
     }
 
     fn start(&mut self, stage: &Stage<'_>, flow: &Flow, origin: Origin) -> Result<(), LabError> {
@@ -136,7 +151,8 @@ impl Program for Script {
             let side = if word == "from" { Side::From } else { Side::To };
             read(&text, FlowLog::new(name, side), origin)
         });
-        for running in &self.running {
+        // `mgen` tells its version there.
+        for running in self.running.iter().take(if self.by_mgen { 1 } else { 2 }) {
             notes.extend(flow.complaints(Some(running)));
         }
         Collected {

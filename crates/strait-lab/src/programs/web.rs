@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use strait_core::time::Duration;
 use strait_live::error::Doing;
 use strait_qos::Dscp;
-use strait_traffic::{FlowLog, FlowReport, Side, Transfer, report};
+use strait_traffic::{FlowLog, FlowReport, LiveProgram, Side, Transfer, report};
 
 use super::Flow;
 use super::measured::congestion;
@@ -20,13 +20,15 @@ use crate::{LabError, Stage};
 /// How connections are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
+    /// Files come from a server of this program's.
+    pub(crate) program: Option<LiveProgram>,
     /// They have TLS.
     pub(crate) tls: bool,
     /// By HTTP/2, which takes TLS.
     pub(crate) http2: bool,
 }
 
-/// `python3 -m http.server` where the data is; `nginx` by HTTP/2.
+/// `python3 -m http.server` where the data is; `nginx` by HTTP/2 and for `wget`, `vsftpd` for FTP.
 #[derive(Debug)]
 pub(crate) struct WebServer {
     /// On which end of the traffic it is.
@@ -102,6 +104,29 @@ fn by_http2(file: &Path, served: &Path, port: u16) -> String {
     )
 }
 
+/// What serves a folder in the clear, at a port of both families.
+fn in_the_clear(served: &Path, port: u16) -> String {
+    let served = served.display();
+    format!(
+        "daemon off;\nmaster_process off;\npid {served}.pid;\nevents {{}}\nhttp {{\n\
+         access_log off;\nserver {{\nlisten {port};\nlisten [::]:{port};\nroot {served};\n}}\n}}\n"
+    )
+}
+
+/// Where FTP servers are asked.
+const FTP_PORT: u16 = 21;
+
+/// What serves a folder by FTP, its data at a port of its own: so a policy may tell it.
+fn by_ftp(served: &Path, port: u16) -> String {
+    format!(
+        "listen=NO\nlisten_ipv6=YES\nlisten_port={FTP_PORT}\nbackground=NO\n\
+         run_as_launching_user=YES\nanonymous_enable=YES\nno_anon_password=YES\nanon_root={}\n\
+         pasv_min_port={port}\npasv_max_port={port}\nseccomp_sandbox=NO\nisolate=NO\n\
+         isolate_network=NO\nxferlog_enable=NO\n",
+        served.display()
+    )
+}
+
 /// What makes a certificate as long as the simulated one, with what leads to its issuer.
 const CERTIFICATE_FILL_OCTETS: usize = 2100;
 
@@ -135,8 +160,18 @@ impl WebServer {
         if sizes.iter().sum::<u64>() > OCTETS_MAX {
             return Err(flow.wrong("`octets` must be at most 1 GiB"));
         }
-        require("curl", "curl")?;
-        require("python3", "python3")?;
+        match manner.program {
+            None => {
+                require("curl", "curl")?;
+                require("python3", "python3")?;
+            }
+            Some(program) => {
+                require("wget", "wget")?;
+                let is_ftp = program == LiveProgram::Ftp;
+                let server = if is_ftp { "vsftpd" } else { "nginx" };
+                require(server, if is_ftp { server } else { "nginx-light" })?;
+            }
+        }
         if manner.tls {
             require("openssl", "openssl")?;
         }
@@ -166,27 +201,39 @@ impl WebServer {
             make_certificate(&certificate)?;
         }
         let served = stage.scratch.file(&format!("{}.served", flow.config.name));
-        let nginx = format!("{}.nginx", flow.config.name);
-        if self.manner.http2 {
-            let orders = by_http2(&certificate, &served, Self::port(flow));
-            stage.scratch.write(&nginx, orders.as_bytes())?;
-        }
-        let nginx = stage.scratch.file(&nginx);
-        let command = self.command(flow, [&certificate, &served, &nginx]);
+        let port = Self::port(flow);
+        let orders = match self.manner.program {
+            Some(LiveProgram::Ftp) => by_ftp(&served, port),
+            Some(_) => in_the_clear(&served, port),
+            None if self.manner.http2 => by_http2(&certificate, &served, port),
+            None => String::new(),
+        };
+        let file = format!("{}.orders", flow.config.name);
+        let orders = stage.scratch.write(&file, orders.as_bytes())?;
+        let command = self.command(flow, [&certificate, &served, &orders]);
         let name = format!("{}-server", flow.config.name);
         self.running = Some(stage.start(flow.host(stage, self.end), &name, command)?);
-        Self::mark(stage, flow)
+        self.mark(stage, flow)
+    }
+
+    /// Where it is asked, and where its data comes from.
+    fn ports(&self, flow: &Flow) -> [u16; 2] {
+        let port = Self::port(flow);
+        let is_ftp = self.manner.program == Some(LiveProgram::Ftp);
+        [if is_ftp { FTP_PORT } else { port }, port]
     }
 
     /// Marks the packets of its connections, as its programs don't: at both hosts, by nftables.
-    fn mark(stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
+    fn mark(&self, stage: &Stage<'_>, flow: &Flow) -> Result<(), LabError> {
         if flow.config.dscp == Dscp::default() {
             return Ok(());
         }
         require("nft", "nftables")?;
         let (port, dscp) = (Self::port(flow), flow.config.dscp.number());
+        let asked = self.ports(flow)[0];
         let rules = ["ip", "ip6"].map(|family| {
-            let rule = |way| format!("\t\ttcp {way} {port} {family} dscp set {dscp}\n");
+            let ports = format!("{{ {port}, {asked} }}");
+            let rule = |way| format!("\t\ttcp {way} {ports} {family} dscp set {dscp}\n");
             rule("sport") + &rule("dport")
         });
         let text = format!(
@@ -200,10 +247,15 @@ impl WebServer {
         Ok(())
     }
 
-    fn command(&self, flow: &Flow, [certificate, served, nginx]: [&Path; 3]) -> Command {
-        if self.manner.http2 {
+    fn command(&self, flow: &Flow, [certificate, served, orders]: [&Path; 3]) -> Command {
+        if self.manner.program == Some(LiveProgram::Ftp) {
+            let mut command = Command::new("vsftpd");
+            command.arg(orders);
+            return command;
+        }
+        if self.manner.http2 || self.manner.program.is_some() {
             let mut command = Command::new("nginx");
-            command.args(["-e", "stderr", "-c"]).arg(nginx);
+            command.args(["-e", "stderr", "-c"]).arg(orders);
             return command;
         }
         let port = Self::port(flow).to_string();
@@ -226,7 +278,7 @@ impl WebServer {
         Ok(is_bound(
             flow.host(stage, self.end),
             true,
-            Self::port(flow),
+            self.ports(flow)[0],
         )?)
     }
 
@@ -241,7 +293,7 @@ impl WebServer {
 
     /// `HOST:PORT`, as in a URL.
     pub(crate) fn authority(&self, flow: &Flow) -> String {
-        std::net::SocketAddr::new(flow.address(self.end), Self::port(flow)).to_string()
+        std::net::SocketAddr::new(flow.address(self.end), self.ports(flow)[0]).to_string()
     }
 
     /// The folder for what is fetched, each object named by its number.
@@ -294,7 +346,7 @@ pub(crate) fn unfinished(
     let complaints = complaints.filter(|text| !text.is_empty());
     transfer.finished_ns.is_none().then(|| {
         format!(
-            "{}: curl didn't fetch everything: {}",
+            "{}: its client didn't fetch everything: {}",
             flow.config.name,
             complaints.unwrap_or_else(|| String::from("it didn't end in time"))
         )

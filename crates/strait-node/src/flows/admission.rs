@@ -32,6 +32,8 @@ pub(crate) struct Terms {
     line: LineRate,
     /// The line's rate while only the neighbour gets something for whom the packet is.
     own: LineRate,
+    /// How many times as long as its octets take at that rate a packet takes of a shared channel.
+    air: f64,
     /// How long a silent call keeps its place.
     hold: Duration,
     /// Octets that headers leave of a call's, and what the link puts around.
@@ -74,6 +76,7 @@ impl Terms {
             loss: config.loss.0,
             line,
             own: line,
+            air: 1.0,
             hold: config.hold.0,
             compresses,
         }
@@ -84,8 +87,14 @@ impl Terms {
         Self { own: rate, ..self }
     }
 
+    /// The same where a packet takes so many times its octets' time.
+    pub(crate) const fn in_air(self, air: f64) -> Self {
+        Self { air, ..self }
+    }
+
     /// What a call to the neighbour takes of the line, as octets each second at the line's rate.
     pub(super) fn on_line(&self, octets_s: u64) -> u64 {
+        let octets_s = (octets_s as f64 * self.air) as u64;
         let [line, own] = [self.line, self.own].map(octets_each_second);
         if own == line {
             return octets_s;

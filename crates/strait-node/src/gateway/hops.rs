@@ -152,7 +152,7 @@ impl Gateway {
                     self.ledger.drop(now, packet, DropCause::NoRoute);
                     continue;
                 };
-                packet.to = hop.to;
+                (packet.to, packet.onward) = (hop.to, self.routes.beyond(packet.info().dst));
                 let from = self.side_of(&packet).unwrap_or(HOST);
                 self.send(now, packet, hop, from);
             }

@@ -308,7 +308,7 @@ impl Gateway {
             return self.ledger.drop(now, packet, DropCause::Duplicate);
         }
         self.clamp_mss(&mut packet, from.port, hop.port);
-        packet.to = hop.to;
+        (packet.to, packet.onward) = (hop.to, self.routes.beyond(packet.info().dst));
         let told = Told {
             bit_s: verdict.rate_bit_s,
             observed: self.policy.observed().filter(|_| !verdict.ruled),
@@ -847,6 +847,7 @@ fn routes(config: &NodeConfig) -> Result<Routes, InvalidConfig> {
                 message: "the routing table is full".into(),
             });
         }
+        routes.set_beyond(route.prefix, route.hops.unwrap_or(1).saturating_sub(1));
     }
     Ok(routes)
 }

@@ -178,7 +178,7 @@ pub(super) fn take_found(gateway: &mut Gateway, now: Instant) {
     if changes.is_empty() {
         return;
     }
-    for Change { prefix, via } in changes {
+    for Change { prefix, via, links } in changes {
         let (address, length) = (prefix.address, prefix.length);
         gateway.change_routes(match via {
             Some(Via { port, to: via }) => RouteChange::Add {
@@ -192,6 +192,7 @@ pub(super) fn take_found(gateway: &mut Gateway, now: Instant) {
                 length,
             },
         });
+        gateway.routes.set_beyond(prefix, links.saturating_sub(1));
         gateway.leads.learn(prefix, via.is_some());
     }
     gateway.route_anew(now);

@@ -30,6 +30,7 @@ mod packets;
 mod path;
 mod queue;
 mod segments;
+mod yields;
 
 use self::airtime::Airtime;
 pub(super) use self::calls::Told;
@@ -103,7 +104,7 @@ impl Port {
     pub(super) fn link(id: PortId, config: &PortConfig, policy: &Policy, seed: u64) -> Self {
         let link = link(id, config, policy, seed);
         let neighbours = link.neighbours();
-        let tells = config.ways() == 0 && config.kind.plug() == Plug::Frames;
+        let tells = config.shares_air();
         Self {
             id,
             queue: Queue::of_link(id, config, neighbours, policy, seed),
@@ -184,7 +185,8 @@ impl Port {
         ledger: &mut Ledger,
     ) -> bool {
         let link = &mut *self.link;
-        self.queue.admits(link, now, packet, told, ledger)
+        let air = self.queue.air(packet, self.airtime.as_deref());
+        self.queue.admits(link, now, packet, (told, air), ledger)
     }
 
     /// Queues a packet, or destroys it if it may not wait.
@@ -205,7 +207,9 @@ impl Port {
     /// Whether the port has nothing to do, to send or to give up before something comes to it,
     /// whatever the time.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.queue.paths.are_at_rest() && self.link.is_at_rest() && !self.owes_word()
+        let queue = &self.queue;
+        let rests = queue.paths.are_at_rest() && queue.yields.is_empty();
+        rests && self.link.is_at_rest() && !self.owes_word()
     }
 
     /// Whether a neighbour waits for a word from it.
@@ -216,6 +220,7 @@ impl Port {
     /// The port's limits go by this time from now on.
     pub(super) fn advance(&mut self, now: Instant) {
         self.queue.paths.advance(now);
+        self.queue.yields.advance(now);
         self.link.advance(now);
     }
 
@@ -267,7 +272,8 @@ impl Port {
         let stats = queue.stats(ledger);
         let octets = (out.len() - before) as u64;
         if let Some(airtime) = &mut self.airtime {
-            airtime.sends(meta.id, meta.to, out.len() - before, now);
+            let onward = queue.onward(meta.to);
+            airtime.sends(meta.id, (meta.to, onward), out.len() - before, now);
         }
         stats.octets_out += octets;
         if let Some(neighbour) = stats.neighbours.get_mut(meta.to.index()) {
@@ -287,6 +293,9 @@ impl Port {
         let Some(took) = airtime.ends(id, now) else {
             return;
         };
+        if let Some(rest) = airtime.relayed(&took) {
+            queue.yields.yield_to(took.to, now + rest);
+        }
         if queue.neighbours() > 1 {
             if let Some(costs) = airtime.counts(took, &queue.costs) {
                 queue.set_costs(costs);

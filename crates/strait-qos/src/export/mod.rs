@@ -1,7 +1,8 @@
 //! A policy for the Linux kernel: what rules say as an nftables ruleset, what classes say as
 //! `tc` commands.
 //!
-//! All classes become one tree of HTB, the only discipline with classes that every kernel has.
+//! All classes become one tree of HTB, the only discipline with classes that every kernel has;
+//! strict bands beside token buckets become PRIO, where the kernel has it.
 //! nftables tells each packet its class by the packet's priority (`meta priority`), which HTB
 //! reads before any filter of its own, so no `tc filter` is needed and one ruleset serves both
 //! families. What the kernel can't do, or does otherwise, stands in [`Export::notes`].
@@ -41,8 +42,10 @@ impl Export {
     pub const HANDLE: u16 = 0x57a1;
     /// The families of nftables that have a table of ours.
     pub const FAMILIES: [&str; 2] = ["inet", "arp"];
-    /// The handle of the tree of classes where something else is the root.
+    /// The handle of what is below the root where that isn't the tree of classes.
     const BELOW: u16 = 0x57a2;
+    /// The handle of the tree of classes below PRIO.
+    const LOWEST: u16 = 0x57a3;
 
     /// The name of an interface's table, of letters, digits and underlines.
     #[must_use]
@@ -64,7 +67,9 @@ pub enum Queues {
     /// What comes nearest to those of the policy.
     #[default]
     Near,
-    /// First come, first served: every kernel has that.
+    /// First come, first served, and strict bands by PRIO.
+    PlainBands,
+    /// First come, first served, and bands as priorities of HTB: every kernel has that.
     Plain,
 }
 

@@ -40,7 +40,7 @@ pub(super) fn queue(
             note("the kernel has no early drop by code point: its full queue drops whatever comes");
             format!("pfifo limit {packets}")
         }
-        (_, Queues::Plain) => {
+        (_, Queues::Plain | Queues::PlainBands) => {
             note("its flows take no turns: first come, first served");
             fifo(class, &mut note)
         }

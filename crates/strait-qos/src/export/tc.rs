@@ -20,6 +20,8 @@ const QUANTUM_OCTETS_MAX: u64 = 200_000;
 const QUANTUM_OCTETS_MIN: u64 = 1514;
 /// HTB's last priority.
 const PRIO_MAX: u8 = 7;
+/// Bands of PRIO at most, and the priorities that its map knows.
+const PRIO_BANDS: usize = 16;
 /// The share that is everything: fine enough for six levels of weights.
 const WHOLE: u128 = 1 << 64;
 /// More than any weight, and than any rate in bit/s that a line has: products of it with [`WHOLE`]
@@ -37,7 +39,29 @@ pub(super) struct Tree<'a> {
     has_top: bool,
     /// A token bucket is above the tree.
     shape: Option<(Shape, u64)>,
+    /// Strict bands are a PRIO's, and its tree of token buckets is this class.
+    buckets: Option<NodeIndex>,
     queues: Queues,
+}
+
+/// The class of token buckets beside which all others of the root hold packets and have a band
+/// each: what PRIO and HTB below it can do. What matches no rule has to be in it.
+fn buckets(policy: &Policy) -> Option<NodeIndex> {
+    let nodes = &policy.plan().nodes;
+    let root = nodes.first().filter(|root| !root.discipline.is_htb())?;
+    let all = root
+        .children
+        .iter()
+        .filter_map(|it| Some((*it, nodes.get(*it)?)));
+    let mut bands: Vec<u8> = all.clone().map(|(_, it)| it.band).collect();
+    bands.sort_unstable();
+    let apart = bands.windows(2).all(|two| two[0] != two[1]) && bands.len() <= PRIO_BANDS;
+    let mut inner = all.filter(|(_, it)| it.class.is_none());
+    let (index, own) = inner.next()?;
+    let default = policy.plan().leaf(policy.otherwise().class);
+    let is_in = policy.plan().up(default).any(|(above, _)| above == index);
+    let fits = apart && is_in && inner.next().is_none() && own.discipline.is_htb();
+    (fits && own.shape.is_none()).then_some(index)
 }
 
 impl<'a> Tree<'a> {
@@ -55,22 +79,36 @@ impl<'a> Tree<'a> {
             line_bit_s,
             has_top: !is_htb,
             shape: shape.zip(shape_bit_s),
+            buckets: buckets(policy).filter(|_| queues != Queues::Plain),
             queues,
         }
     }
 
     /// The handle of the HTB.
     pub(super) const fn handle(&self) -> u16 {
-        if self.shape.is_some() {
-            Export::BELOW
-        } else {
-            Export::HANDLE
+        match (self.buckets, &self.shape) {
+            (Some(_), _) => Export::LOWEST,
+            (None, Some(_)) => Export::BELOW,
+            (None, None) => Export::HANDLE,
         }
+    }
+
+    /// The band of PRIO that is a class's, counted from 1.
+    fn band(&self, node: NodeIndex) -> Option<usize> {
+        self.buckets?;
+        let root = self.plan.nodes.first()?;
+        let own = root.children.contains(&node).then_some(node)?;
+        let band = |it: NodeIndex| self.plan.nodes.get(it).map(|it| it.band);
+        let before = root.children.iter().filter(|it| band(**it) < band(own));
+        Some(before.count() + 1)
     }
 
     /// The priority that puts a packet into a class: `57a1:3`; the discipline itself for one that
     /// goes before all.
     pub(super) fn priority(&self, node: NodeIndex) -> String {
+        if let Some(band) = self.band(node) {
+            return format!("{:x}:{band:x}", Export::BELOW);
+        }
         let direct = self.plan.nodes.get(node).is_some_and(|node| node.direct);
         let minor = if direct { 0 } else { minor(node) };
         format!("{:x}:{minor:x}", self.handle())
@@ -115,12 +153,38 @@ impl<'a> Tree<'a> {
             (Some(index), Some(node)) if !node.direct => minor(index),
             _ => 0,
         };
-        let r2q = self.plan.nodes.first().map_or(10, |root| root.r2q);
+        let top = self.buckets.unwrap_or(Plan::ROOT);
+        let r2q = self.plan.nodes.get(top).map_or(10, |top| top.r2q);
+        let place = self.add_bands(interface, text, notes).unwrap_or(place);
         let _ = writeln!(
             text,
             "qdisc add dev {interface} {place} handle {handle:x}: htb default 0x{default:x} \
              r2q {r2q}"
         );
+    }
+
+    /// Strict bands below a class for all. What has no band of its own goes to the token buckets.
+    fn add_bands(
+        &self,
+        interface: &str,
+        text: &mut String,
+        notes: &mut Vec<String>,
+    ) -> Option<String> {
+        let own = self.band(self.buckets?)?;
+        let root = self.plan.nodes.first()?;
+        let [first, below] = [Export::HANDLE, Export::BELOW].map(|it| format!("{it:x}:"));
+        let keys = self.class_keys(Plan::ROOT, root, notes);
+        let map = [own - 1; PRIO_BANDS]
+            .map(|band| format!(" {band}"))
+            .concat();
+        let _ = writeln!(
+            text,
+            "qdisc add dev {interface} root handle {first} htb default 0x1\n\
+             class add dev {interface} parent {first} classid {first}1 htb {keys}\n\
+             qdisc add dev {interface} parent {first}1 handle {below} prio bands {} priomap{map}",
+            root.children.len().max(2)
+        );
+        Some(format!("parent {below}{own:x}"))
     }
 
     fn add(
@@ -131,7 +195,19 @@ impl<'a> Tree<'a> {
         text: &mut String,
         notes: &mut Vec<String>,
     ) {
-        if index == Plan::ROOT && !self.has_top {
+        let is_top = index == Plan::ROOT && (!self.has_top || self.buckets.is_some());
+        if is_top || self.buckets == Some(index) {
+            return;
+        }
+        if let (Some(band), Some(class)) = (self.band(index), node.class) {
+            let class = self.policy.classes().get(class.index());
+            let queue = class.map(|class| queue(class, self.line_bit_s, self.queues, notes));
+            let queue = queue.unwrap_or_default();
+            let below = Export::BELOW;
+            let _ = writeln!(
+                text,
+                "qdisc add dev {interface} parent {below:x}:{band:x} {queue}"
+            );
             return;
         }
         if node.direct {
@@ -146,6 +222,7 @@ impl<'a> Tree<'a> {
         let parent = match node.parent {
             None => String::from("root"),
             Some(Plan::ROOT) if !self.has_top => format!("parent {handle:x}:"),
+            above if above == self.buckets => format!("parent {handle:x}:"),
             Some(parent) => format!("parent {handle:x}:{:x}", minor(parent)),
         };
         let parent = if parent == "root" {
@@ -249,8 +326,13 @@ impl<'a> Tree<'a> {
             burst = burst.max(shape.burst_octets(bit_s));
         }
         // Not its rate, even if it has one, which is a share of its band: the kernel would serve it
-        // before the bands above.
-        let rate = UNGUARANTEED_BIT_S.min(ceil);
+        // before the bands above. But token buckets in a band below borrow from each other before
+        // anybody borrows from what is above them all: what goes before them is within its rate.
+        let rate = if self.is_before_buckets(node) {
+            ceil
+        } else {
+            UNGUARANTEED_BIT_S.min(ceil)
+        };
         let prio = if node.class.is_some() {
             let rank = node
                 .class
@@ -276,6 +358,13 @@ impl<'a> Tree<'a> {
             "rate {rate}bit ceil {ceil}bit burst {}b cburst {burst}b{prio} quantum {quantum}",
             packet_burst()
         )
+    }
+
+    /// Whether it holds packets and goes before a class of token buckets beside it.
+    fn is_before_buckets(&self, node: &PlanNode) -> bool {
+        let buckets = buckets(self.policy).and_then(|it| self.plan.nodes.get(it));
+        let is_beside = node.parent == Some(Plan::ROOT) && node.class.is_some();
+        is_beside && buckets.is_some_and(|it| node.band < it.band)
     }
 
     /// The narrowest limit on the way up.

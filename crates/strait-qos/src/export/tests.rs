@@ -168,6 +168,9 @@ fn every_preset_is_exported() {
             let class = line.split("priority set ").nth(1).unwrap();
             let class = class.split_whitespace().next().unwrap();
             let there = export.tc.contains(&format!("classid {class} "));
+            // A band of PRIO has a queue and no class.
+            let is_band = class.starts_with("57a2:");
+            let there = there || is_band && export.tc.contains(&format!("parent {class} "));
             assert!(there || class.ends_with(":0"), "{name}: {line}");
         }
     }
@@ -321,6 +324,61 @@ fn plain_queues_need_nothing_that_a_kernel_may_lack() {
         assert!(!has(&plain, " sfq ") && !has(&plain, " fq_codel "));
         let said = plain.notes.iter().any(|note| note.contains("no turns"));
         assert_eq!(kernel_made, said, "{name}");
-        assert_eq!(plain.nft, near.nft);
+        assert!(!has(&plain, " prio bands "));
+        let bands = made(Queues::PlainBands);
+        assert_eq!(bands.nft, near.nft);
+        assert_eq!(
+            has(&bands, " prio bands "),
+            bands.nft != plain.nft,
+            "{name}"
+        );
     }
+}
+
+#[test]
+fn a_strict_band_before_token_buckets_is_a_prio_above_htb() {
+    let preset = config("preset = 'insc-prio'");
+    let made = |queues| export(&preset, "eth0", Some(BitRate(1_000_000)), queues).unwrap();
+    let prio = made(Queues::PlainBands);
+    let lines: Vec<&str> = prio.tc.lines().collect();
+    assert_eq!(
+        lines[..4],
+        [
+            "qdisc add dev eth0 root handle 57a1: htb default 0x1",
+            "class add dev eth0 parent 57a1: classid 57a1:1 htb rate 1000000bit ceil 1000000bit \
+             burst 1600b cburst 1600b quantum 1514",
+            "qdisc add dev eth0 parent 57a1:1 handle 57a2: prio bands 2 priomap \
+             1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+            "qdisc add dev eth0 parent 57a2:2 handle 57a3: htb default 0x16 r2q 10",
+        ],
+        "{}",
+        prio.tc
+    );
+    assert!(
+        prio.tc
+            .contains("qdisc add dev eth0 parent 57a2:1 pfifo limit 10\n")
+    );
+    let link = "class add dev eth0 parent 57a3: classid 57a3:4 htb rate 1000000bit";
+    assert!(prio.tc.contains(link), "{}", prio.tc);
+    // Audio by its band, others by their classes of token buckets.
+    assert!(
+        prio.nft.contains("meta priority set 57a2:1 "),
+        "{}",
+        prio.nft
+    );
+    assert!(
+        prio.nft.contains("meta priority set 57a3:16"),
+        "{}",
+        prio.nft
+    );
+    assert!(made(Queues::Near).tc.contains(" prio bands 2 "));
+    let plain = made(Queues::Plain);
+    assert!(!plain.tc.contains(" prio bands") && plain.tc.contains("root handle 57a1: htb"));
+    // Without it audio is within its rate: others borrow from each other before it could.
+    let first = "classid 57a1:2 htb rate 1000000bit ceil 1000000bit ";
+    assert!(plain.tc.contains(first), "{}", plain.tc);
+    // Two classes of one band share, which PRIO can't.
+    let shared = config("preset = 'precedence'");
+    let shared = export(&shared, "eth0", Some(BitRate(1_000_000)), Queues::Near).unwrap();
+    assert!(!shared.tc.contains(" prio bands"));
 }

@@ -303,6 +303,7 @@ impl Gateways {
             },
             port: port.into(),
             via: None,
+            hops: None,
         };
         let (first, last) = (number == 0, number == links);
         let ports = [(!first, "left"), (!last, "right")];

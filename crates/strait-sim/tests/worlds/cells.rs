@@ -108,3 +108,34 @@ fn a_relay_that_is_killed_leaves_nothing_unexplained() {
         assert_eq!(check::violations(world), [""; 0], "after {second} s");
     }
 }
+
+#[test]
+fn urgent_packets_do_not_wait_for_what_a_relay_has_to_send_on() {
+    let rate = ("medium.air.rate".into(), "1 Mbit/s".into());
+    let loaded = load("manet/routed.toml", 62).at(&vec![rate]).unwrap();
+    let run = run_once(&loaded, Scenario::BASE, 2, false).unwrap();
+    // Where the relay has a queue, 0.14 s.
+    let p99 = run.metrics["audio.settled_delay_p99_s"];
+    assert!(p99 < 0.09, "{p99}");
+}
+
+#[test]
+fn a_call_over_two_hops_takes_the_air_of_both() {
+    let loaded = load("lab/cell-calls.toml", 24);
+    let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
+    holds(&loaded, &run);
+    let all = run_once(&loaded, "all", 1, false).unwrap();
+    let worst = |run: &Run| run.metrics["second.loss"];
+    assert!(worst(&all) > 0.05 && worst(&run) < 0.01);
+}
+
+#[test]
+fn reliable_hops_repair_what_their_class_is_worth() {
+    let loaded = load("manet/hbh.toml", 40);
+    let loss = |variant: &str| {
+        let run = run_once(&loaded, variant, 1, false).unwrap();
+        holds(&loaded, &run);
+        run.metrics["call.loss"]
+    };
+    assert!(loss(Scenario::BASE) > 0.03 && loss("parity") < 0.01 && loss("all") < 0.001);
+}

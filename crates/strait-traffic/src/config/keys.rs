@@ -122,6 +122,10 @@ pub struct TrafficKeys {
     /// mgen: the script that `from` plays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<ScriptSource>,
+    /// What makes it live. tcp: `wget`, from a web server, or `ftp`, `wget` from an FTP server
+    /// whose data has the traffic's port; `curl` if not said. mgen: `mgen` plays the script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<LiveProgram>,
     /// echo with `octets`: the connection has TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<CallerTls>,
@@ -133,6 +137,18 @@ const fn zero() -> Time {
 
 /// Longest payload: with all headers still below the longest packet.
 const PAYLOAD_MAX: u64 = 65_000;
+
+/// A program that makes a traffic live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LiveProgram {
+    /// `wget`, from a web server.
+    Wget,
+    /// The same, from an FTP server.
+    Ftp,
+    /// The Multi-Generator.
+    Mgen,
+}
 
 /// Where an MGEN script is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +209,7 @@ impl TrafficKeys {
             buffer: None,
             mtu: None,
             script: None,
+            program: None,
             tls: None,
         }
     }
@@ -389,7 +406,7 @@ impl TrafficKeys {
     }
 
     /// Keys that not every kind has: whether they are given, and who has them.
-    fn particular(&self) -> [KindKey<Kind>; 26] {
+    fn particular(&self) -> [KindKey<Kind>; 27] {
         use Kind::{Chatter, Dns, Echo, Esp, Hello, Mail, Mgen, Page, Pair, Ping, Tcp, Udp, Voice};
         const ENDS: &[Kind] = &[Voice, Udp, Esp, Ping, Dns, Mgen, Chatter, Hello, Echo];
         const TCP: &[Kind] = &[Tcp, Page, Mgen, Echo, Mail];
@@ -428,19 +445,29 @@ impl TrafficKeys {
             KindKey::new("buffer", self.buffer.is_some(), TCP),
             KindKey::new("mtu", self.mtu.is_some(), TCP),
             KindKey::new("script", self.script.is_some(), &[Mgen]),
+            KindKey::new("program", self.program.is_some(), &[Tcp, Mgen]),
             KindKey::new("tls", self.tls.is_some(), &[Echo]),
         ]
     }
 
     /// Keys that only measured transfers have, or only plain ones.
     fn refuse_mixture(&self) -> Result<(), KeyError> {
+        let plays = self.program.map(|it| it == LiveProgram::Mgen);
+        if plays.is_some_and(|plays| plays != (self.kind == Kind::Mgen)) {
+            return Err(self.bounds("program", "`wget` or `ftp` (tcp), or `mgen` (mgen)"));
+        }
         if self.kind != Kind::Tcp {
             return Ok(());
         }
         if self.sizes.is_some() {
-            let both = self.octets.is_some();
-            let wrong = self.bounds("octets", "left away beside `sizes`");
-            return if both { Err(wrong) } else { Ok(()) };
+            let others = [
+                ("octets", self.octets.is_some()),
+                ("program", self.program.is_some()),
+            ];
+            let found = others.iter().find(|(_, is_set)| *is_set);
+            return found.map_or(Ok(()), |(key, _)| {
+                Err(self.bounds(key, "left away beside `sizes`"))
+            });
         }
         let keys = [
             ("rate", self.rate.is_some()),

@@ -5,7 +5,7 @@
 //! it sees how long the medium is busy with each frame, from when it could begin until the medium
 //! is done with it.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use strait_core::id::TxId;
@@ -23,6 +23,11 @@ const KEPT: u64 = 32;
 const KNOWN: u32 = 8;
 /// The least difference that is one: beside others that send by chance, a cost moves by itself.
 const NOTED: f64 = 1.25;
+/// Frames are alike in length where they have so many octets or as many more.
+const ALIKE: u64 = 128;
+/// Links behind the first on which a frame keeps this station from sending: who is three away
+/// doesn't reach whoever hears this one.
+pub(super) const LINKS: u32 = 2;
 /// The most that a frame counts.
 const MOST: f64 = 64.0;
 
@@ -33,6 +38,7 @@ struct Sent {
     to: NeighbourId,
     octets: u64,
     at: Instant,
+    onward: u8,
 }
 
 /// For whom a frame was, its octets, and how long the medium was busy with it.
@@ -41,6 +47,37 @@ pub(super) struct Took {
     pub(super) to: NeighbourId,
     pub(super) octets: u64,
     pub(super) busy: Duration,
+    /// Links on its way behind that neighbour.
+    pub(super) onward: u8,
+}
+
+/// The least time that frames of about a length took, of the last ones and of those before.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    now: Duration,
+    before: Duration,
+    frames: u32,
+}
+
+impl Least {
+    const NONE: Self = Self {
+        now: Duration::MAX,
+        before: Duration::MAX,
+        frames: 0,
+    };
+
+    fn add(&mut self, busy: Duration) -> Duration {
+        if self.frames >= KEPT as u32 {
+            (self.before, self.now, self.frames) = (self.now, Duration::MAX, 0);
+        }
+        self.now = self.now.min(busy);
+        self.frames += 1;
+        self.get()
+    }
+
+    fn get(&self) -> Duration {
+        self.now.min(self.before)
+    }
 }
 
 /// What a neighbour's frames took.
@@ -73,36 +110,74 @@ pub(super) struct Airtime {
     /// Octets of the longest frame.
     longest: u64,
     taken: Vec<Taken>,
+    /// By neighbour and length.
+    least: BTreeMap<(NeighbourId, u64), Least>,
     /// Of the only neighbour, where there is one.
     pub(super) pace: Pace,
 }
 
 impl Airtime {
     /// The medium has taken a frame.
-    pub(super) fn sends(&mut self, id: TxId, to: NeighbourId, octets: usize, at: Instant) {
+    pub(super) fn sends(
+        &mut self,
+        id: TxId,
+        (to, onward): (NeighbourId, u8),
+        octets: usize,
+        at: Instant,
+    ) {
         if self.sent.len() >= HELD_MAX {
             self.sent.pop_front();
         }
         let octets = octets as u64;
         self.longest = self.longest.max(octets);
-        self.sent.push_back(Sent { id, to, octets, at });
+        self.sent.push_back(Sent {
+            id,
+            to,
+            octets,
+            at,
+            onward,
+        });
     }
 
     /// It is done with it.
     pub(super) fn ends(&mut self, id: TxId, now: Instant) -> Option<Took> {
         let place = self.sent.iter().position(|sent| sent.id == id)?;
-        let Sent { to, octets, at, .. } = self.sent[place];
+        let sent = self.sent[place];
+        let Sent { to, octets, at, .. } = sent;
         self.sent.drain(..=place);
         let began = at.max(self.done);
         self.done = now;
         let busy = now.since(began);
-        Some(Took { to, octets, busy })
+        Some(Took {
+            to,
+            octets,
+            busy,
+            onward: sent.onward,
+        })
+    }
+
+    /// For how long others send what such a frame carried on to where this one would meet them: on
+    /// the first links of a way no two send at a time. Nothing in front of what ends at the
+    /// neighbour.
+    pub(super) fn relayed(&mut self, took: &Took) -> Option<Duration> {
+        let key = (took.to, took.octets / ALIKE);
+        let least = self.least.entry(key).or_insert(Least::NONE);
+        let least = least.add(took.busy);
+        let links = u32::from(took.onward).min(LINKS);
+        (links > 0).then(|| least * links)
+    }
+
+    /// The least time that a frame of about so many octets took, once one has.
+    pub(super) fn least(&self, to: NeighbourId, octets: u64) -> Option<Duration> {
+        self.least.get(&(to, octets / ALIKE)).map(Least::get)
     }
 
     /// Takes note of what a frame took. Gives new costs if they differ much from the last ones.
     /// Short frames tell of the medium's own times, not of a rate.
     pub(super) fn counts(&mut self, took: Took, last: &Costs) -> Option<Costs> {
-        let Took { to, octets, busy } = took;
+        let Took {
+            to, octets, busy, ..
+        } = took;
         if to.0 >= Neighbours::TOLD_MAX || 2 * octets < self.longest {
             return None;
         }
@@ -138,11 +213,11 @@ mod tests {
         let mut airtime = Airtime::default();
         let mut costs = Costs::default();
         let mut now = Instant::ZERO;
-        airtime.sends(TxId(0), NeighbourId(0), octets[0], now);
+        airtime.sends(TxId(0), (NeighbourId(0), 0), octets[0], now);
         for number in 0..u64::from(frames) {
             let (this, next) = (number as usize % 2, (number + 1) as usize % 2);
             let to = NeighbourId(next as u16);
-            airtime.sends(TxId(number + 1), to, octets[next], now);
+            airtime.sends(TxId(number + 1), (to, 0), octets[next], now);
             now += Duration::from_micros(micros[this]);
             let took = airtime.ends(TxId(number), now).unwrap();
             if let Some(new) = airtime.counts(took, &costs) {

@@ -3,11 +3,12 @@
 
 use alloc::vec::Vec;
 
-use strait_core::fate::Ledger;
+use strait_core::fate::{Ledger, Origin};
 use strait_core::flow::Flow;
 use strait_core::{ClassId, Instant, NeighbourId, Packet};
 use strait_qos::{Class, Head, Policy};
 
+use super::airtime::{Airtime, LINKS};
 use super::link::Link;
 use super::queue::Queue;
 use crate::config::{AdmissionConfig, Compression, LinkProfile, PortConfig, Refuse};
@@ -30,6 +31,8 @@ pub(in crate::gateway) struct Calls {
     behind: Option<ClassId>,
     /// The profile leaves gaps for the packets of calls.
     pub(super) foresees: bool,
+    /// Calls are admitted by the air that they take of a channel that stations share.
+    shares: bool,
     /// Unmarked calls are looked for.
     observes: bool,
     admission: AdmissionConfig,
@@ -43,6 +46,7 @@ impl Calls {
         Self {
             behind: behind(policy.classes()),
             foresees: config.profile == LinkProfile::Adapter,
+            shares: config.admission.is_some() && config.shares_air(),
             observes: config.observes_calls(),
             admission: config.admission.clone().unwrap_or_default(),
             compresses: config.compression != Compression::None,
@@ -52,7 +56,7 @@ impl Calls {
 
     /// Whether flows are told apart.
     pub(super) fn tells_flows(&self, policy: &Policy) -> bool {
-        self.foresees || policy.observed().is_some() && self.observes
+        self.foresees || self.shares || policy.observed().is_some() && self.observes
     }
 
     /// Whether callers are told that their call can't be carried.
@@ -77,7 +81,7 @@ impl Queue {
         link: &mut L,
         now: Instant,
         packet: &mut Packet,
-        told: Told,
+        (told, air): (Told, f64),
         ledger: &mut Ledger,
     ) -> bool {
         let first = self.is_first(packet.class.index()) && keeps_pace(packet.info());
@@ -92,7 +96,8 @@ impl Queue {
         };
         let stats = &mut ledger.stats_mut().ports[self.id.index()].flows;
         let calls = &self.calls;
-        let behind = calls.behind.filter(|_| first && calls.foresees);
+        let admits = calls.foresees || calls.shares;
+        let behind = calls.behind.filter(|_| first && admits);
         if behind.is_none() && observed.is_none() {
             if calls.foresees {
                 flows.see(now, packet, stats);
@@ -100,7 +105,8 @@ impl Queue {
             return true;
         }
         let admission = &calls.admission;
-        let terms = Terms::new(admission, rates.0, calls.compresses).towards(rates.1);
+        let terms = Terms::new(admission, rates.0, calls.compresses);
+        let terms = terms.towards(rates.1).in_air(air);
         let Some(behind) = behind else {
             let Some(class) = observed else { return true };
             let plain = packet.class;
@@ -123,6 +129,21 @@ impl Queue {
             }
             Pass::Refused => false,
         }
+    }
+
+    /// How many times the time that its octets take at the line's rate a packet takes of the air
+    /// that this station shares: each link of its way by which this one can't send meanwhile, with
+    /// all that the medium needs beside the octets.
+    pub(super) fn air(&self, packet: &Packet, airtime: Option<&Airtime>) -> f64 {
+        let Some(airtime) = airtime.filter(|_| self.calls.shares) else {
+            return 1.0;
+        };
+        let octets = packet.octets() as u64;
+        let plain = self.way_rate(packet.to).time_for(octets);
+        let whole = airtime.least(packet.to, octets).unwrap_or(plain).max(plain);
+        let came = u32::from(packet.origin() == Origin::Port(self.id));
+        let links = 1 + came + u32::from(packet.onward).min(LINKS);
+        whole.as_secs_f64() / plain.as_secs_f64().max(1e-9) * f64::from(links)
     }
 
     /// Whether a packet of the class that waits for one longest piece of others isn't too old then:

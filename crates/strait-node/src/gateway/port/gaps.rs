@@ -61,7 +61,7 @@ impl Frames {
         if path.rests_until.is_some_and(|until| starts < until) {
             return None;
         }
-        let Some(flows) = &path.flows else {
+        let Some(flows) = path.flows.as_ref().filter(|_| queue.calls.foresees) else {
             return Some((octets_max, Fit::Free));
         };
         let most = octets_max.min(self.sender(to)?.segment_octets_max());
@@ -92,9 +92,9 @@ impl Frames {
     ) {
         let waits = |head: Head| !queue.goes_whole(head);
         let path = queue.paths.to(to);
-        if !path.flows.as_ref().is_some_and(|flows| flows.has_calls())
-            || !path.queue.head(&Open(queue, self)).is_some_and(waits)
-        {
+        let has_calls = path.flows.as_ref().is_some_and(|flows| flows.has_calls());
+        let foresees = queue.calls.foresees && has_calls;
+        if !(foresees && path.queue.head(&Open(queue, self)).is_some_and(waits)) {
             queue.paths.to_mut(to).rests_until = None;
             return;
         }

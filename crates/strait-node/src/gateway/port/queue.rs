@@ -23,6 +23,7 @@ use strait_wire::ip::Chatter;
 use super::calls::Calls;
 use super::link::{Link, Outlet};
 use super::path::{Path, Paths};
+use super::yields::Yields;
 use crate::config::{ChatterKind, HostConfig, PortConfig};
 use crate::hop_config::{Depth, Depths};
 use crate::proxy::Promise;
@@ -74,6 +75,8 @@ pub(crate) struct Queue {
     pub(super) costs: Costs,
     /// Neighbours that the medium says aren't there; no others than those configured.
     pub(super) away: BTreeSet<NeighbourId>,
+    /// Neighbours that send on what they were sent.
+    pub(super) yields: Yields,
     /// Octets that its links take in the longest round trip of a link that repeats what it loses.
     trip_octets: u64,
     /// By neighbour, what services have ready beside what waits: a turn may count on it.
@@ -119,6 +122,7 @@ impl Queue {
             mtu_max: mtu,
             state: None,
             away: BTreeSet::new(),
+            yields: Yields::default(),
             paths: Paths::new(core::iter::once(path)),
             rates: Vec::new(),
             costs: Costs::default(),
@@ -165,6 +169,7 @@ impl Queue {
             mtu_max: mtu,
             state: None,
             away: BTreeSet::new(),
+            yields: Yields::new(policy.waits_for_relays()),
             rates: Vec::new(),
             costs: Costs::default(),
             trip_octets: 0,
@@ -217,6 +222,11 @@ impl Queue {
     /// Whether the medium says that a neighbour isn't there.
     pub(super) fn is_away(&self, to: NeighbourId) -> bool {
         !self.away.is_empty() && self.away.contains(&to)
+    }
+
+    /// Links on the way behind a neighbour of what left for it last.
+    pub(super) fn onward(&self, to: NeighbourId) -> u8 {
+        self.yields.onward(to)
     }
 
     /// Whether the medium is there.
@@ -442,6 +452,7 @@ impl Queue {
     ) -> Option<Packet> {
         while head.octets as usize <= octets_max {
             if let Some(packet) = self.paths.to_mut(head.to).queue.take(now, head) {
+                self.yields.leaves(packet.to, packet.onward);
                 count(link, ledger, &packet, -1);
                 return Some(packet);
             }
@@ -475,9 +486,11 @@ impl Queue {
             (!self.goes_whole(head)).then_some(until)
         });
         let rest = wake(rests.min(), WakeReason::Gap);
+        let yields = wake(self.yields.wake(), WakeReason::Shaper);
         age.into_iter()
             .chain(shaper)
             .chain(rest)
+            .chain(yields)
             .min_by_key(|it| it.at)
     }
 
@@ -582,7 +595,10 @@ impl<L: Link + ?Sized> Eligibility for Open<'_, L> {
     fn eligible(&self, to: NeighbourId, class: ClassId) -> bool {
         let Self(queue, link) = self;
         let treatment = queue.classes.get(class.index());
-        treatment.is_some_and(|it| !queue.is_away(to) && link.eligible(queue, to, class, it))
+        treatment.is_some_and(|it| {
+            let waits = queue.is_away(to) || queue.yields.waits(to);
+            !waits && link.eligible(queue, to, class, it)
+        })
     }
 }
 

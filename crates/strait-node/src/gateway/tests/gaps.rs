@@ -342,11 +342,15 @@ fn who_calls_where_there_is_no_room_is_told_in_both_families() {
 }
 
 #[test]
-fn admission_is_for_the_adapter() {
-    let text = FRAMES.replace("adapter", "segments") + "admission = {}\n";
-    let config: NodeConfig = config_text::parse("test.toml", &text).unwrap();
-    let place = Gateway::new(&config).unwrap_err().place;
-    assert_eq!(place, "[[port]] line admission");
+fn admission_is_for_the_adapter_and_for_shared_radios() {
+    let made = |profile: &str| {
+        let text = FRAMES.replace("adapter", profile) + "admission = {}\n";
+        let config: NodeConfig = config_text::parse("test.toml", &text).unwrap();
+        Gateway::new(&config).map_err(|error| error.place)
+    };
+    let place = "[[port]] line admission";
+    assert_eq!(made("hbh").map(drop), Err(place.into()));
+    assert!(made("plain").is_ok() && made("segments").is_ok());
 }
 
 #[test]

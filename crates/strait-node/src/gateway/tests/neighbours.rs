@@ -115,3 +115,62 @@ fn a_port_that_comes_up_has_all_its_neighbours_until_it_is_told() {
     tell(&mut relay, PortEvent::Up(state(LineRate::new(9600, 8))));
     assert_eq!(next(&mut relay), Some(C));
 }
+
+/// After a frame of 10 ms for C, with packets waiting for both: to whom frames go at once, and
+/// when it wakes to send that to whom it goes then.
+fn after_one(text: &str) -> (Vec<NeighbourId>, Option<(Instant, NeighbourId)>) {
+    let mut relay = gateway(text);
+    for dst in ["10.3.0.9", "10.3.0.9", "10.4.0.9"] {
+        let packet = framed(&udp("10.1.0.2", dst, 100, 0));
+        relay.handle(Instant::ZERO, frame(LINE, &packet));
+    }
+    let room = Room {
+        octets: 1400,
+        starts: Instant::ZERO,
+        until: None,
+        to: Neighbours::ALL,
+    };
+    let pull = |relay: &mut Gateway, at| relay.poll_transmit(at, EAST, room, &mut Vec::new());
+    // Hellos first.
+    let first = loop {
+        let meta = pull(&mut relay, Instant::ZERO).unwrap();
+        if meta.to == C && meta.class.index() > 0 {
+            break meta;
+        }
+    };
+    let done = Input::TxDone {
+        port: EAST,
+        id: first.id,
+        to: C,
+        ok: Some(true),
+    };
+    let now = Instant::from_millis(10);
+    relay.handle(now, done);
+    relay.check();
+    let mut at_once = Vec::new();
+    while let Some(meta) = pull(&mut relay, now) {
+        at_once.push(meta.to);
+    }
+    let wake = relay.ports[EAST.index()].wake();
+    let wake = wake.filter(|it| it.why == WakeReason::Shaper);
+    let then = wake.and_then(|it| {
+        relay.handle(it.at, Input::Timeout);
+        Some((it.at, pull(&mut relay, it.at)?.to))
+    });
+    (at_once, then)
+}
+
+#[test]
+fn a_relay_is_left_the_air_for_what_it_was_sent_and_others_get_theirs() {
+    let far = RELAY.replace("via = \"c\"", "via = \"c\"\nhops = 2");
+    let later = Some((Instant::from_millis(20), C));
+    assert_eq!(after_one(&far), (vec![D], later));
+    let both = (vec![D, C], None);
+    assert_eq!(after_one(RELAY), both);
+    let at_once = far + "[policy]\nwaits_for_relays = false\n";
+    assert_eq!(after_one(&at_once), both);
+    let none = RELAY.replace("via = \"c\"", "via = \"c\"\nhops = 0");
+    let config = NodeConfig::from_text("n.toml", &none).unwrap();
+    let fault = Gateway::new(&config).unwrap_err().to_string();
+    assert!(fault.contains("hops"), "{fault}");
+}

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Outgoing interface.
     #[arg(long, value_name = "INTERFACE")]
     dev: String,
-    /// Use a FIFO in each class, for kernels without SFQ and FQ-CoDel.
+    /// Use a FIFO in each class and no PRIO, for kernels without SFQ, FQ-CoDel or PRIO.
     #[arg(long, conflicts_with = "remove")]
     plain_queues: bool,
     /// Print only one of the two texts.
