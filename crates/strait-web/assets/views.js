@@ -296,7 +296,7 @@ const nameView = (view) => {
     const crossed = dns.octets_out + dns.octets_in;
     line1.textContent = `${number(dns.asked)} of ${number(dns.questions)} questions crossed a link; ${number(without)} were ` +
       `answered or joined without. ${number(dns.known)} names are known, ${number(dns.lost)} questions were given up. ` +
-      `Clients asked and heard ${octets(dns.client_octets)}, and ${octets(crossed)} crossed: ${saved(dns.client_octets, crossed)} saved.`;
+      `Clients sent and received ${octets(dns.client_octets)}, and ${octets(crossed)} crossed: ${saved(dns.client_octets, crossed)} saved.`;
   });
   view.plot("Questions a second", number, [line("dns questions", "of clients", 1), line("dns asked", "across links", 0)]);
   view.plot("Names that are known", number, [line("dns known", "names", 2)]);

@@ -318,7 +318,7 @@ impl TrafficKeys {
     fn echo(&self) -> Result<Traffic, KeyError> {
         let Some(octets) = self.octets else {
             if self.tls.is_some() {
-                return Err(self.bounds("tls", "left away without `octets`"));
+                return Err(self.bounds("tls", "absent without `octets`"));
             }
             return Ok(Traffic::EchoDatagrams {
                 payload_octets: self.payload_octets(4, 56)?,
@@ -332,7 +332,7 @@ impl TrafficKeys {
             ("count", self.count.is_some()),
         ];
         match keys.iter().find(|(_, is_set)| *is_set) {
-            Some((key, _)) => Err(self.bounds(key, "left away beside `octets`")),
+            Some((key, _)) => Err(self.bounds(key, "absent beside `octets`")),
             None => Ok(Traffic::EchoStream {
                 octets: octets.0,
                 options: self.tcp_options(true)?,
@@ -439,7 +439,7 @@ impl TrafficKeys {
         }
         if self.sizes.is_some() {
             let both = self.octets.is_some();
-            let wrong = self.bounds("octets", "left away beside `sizes`");
+            let wrong = self.bounds("octets", "absent beside `sizes`");
             return if both { Err(wrong) } else { Ok(()) };
         }
         let keys = [
@@ -451,7 +451,7 @@ impl TrafficKeys {
         ];
         let found = keys.iter().find(|(_, is_set)| *is_set);
         found.map_or(Ok(()), |(key, _)| {
-            Err(self.bounds(key, "left away without `sizes`"))
+            Err(self.bounds(key, "absent without `sizes`"))
         })
     }
 

@@ -71,8 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let zero = match (args.start_ns, script.globals.start) {
         (Some(ns), _) => Instant::from_nanos(ns),
         (None, Some(start)) => strait_measure::flows::time_of_day(start).ok_or_else(|| {
-            let message =
-                "the script's START is over for today: leave START away, or start earlier";
+            let message = "the script's START has passed for today: remove START, or start earlier";
             BadInput(message.into())
         })?,
         (None, None) => monotonic(),
