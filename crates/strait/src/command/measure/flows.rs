@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Address of this host to send from and listen on [default: any].
     #[arg(long, value_name = "ADDR")]
     local: Option<IpAddr>,
-    /// Longest run, from the script's time 0. A listening script ends by itself only if it ignores
+    /// Longest run, from the script's time 0. A listening script ends only if it ignores
     /// its ports again.
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Time>,
