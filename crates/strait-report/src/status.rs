@@ -145,7 +145,7 @@ pub fn status_text(status: &Snapshot, why: &Why) -> String {
     append(&mut text, "", &counter_table("olsr", &["routes by"], olsr));
     append_far(&mut text, status);
     let led = status.led.iter().map(|led| (vec!["routes".into()], led));
-    append(&mut text, "", &counter_table("led", &["the host's"], led));
+    append(&mut text, "", &counter_table("led", &["host"], led));
     append(&mut text, "", &local_table(&status.local));
     text + "\n" + &late(&status.timers) + &ends(&status.packets)
 }

@@ -50,7 +50,7 @@ described! {
         /// The largest share of a call's packets that were dropped there
         calls_lost: f64 = far.0.brief.calls_lost => column("calls lost");
         /// The finding there, and its subject; empty if all is well
-        wrong: String = wrong(&far.0.brief) => column("what is wrong");
+        wrong: String = wrong(&far.0.brief) => column("finding");
         /// Classes with traffic
         classes: Vec<FarClass> = far.0.brief.classes.iter().map(FarClass::new).collect();
         /// The flows that wait longest

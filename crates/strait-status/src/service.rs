@@ -204,7 +204,7 @@ described! {
         /// Prefixes for which the host needs a route by the node
         wanted: u64 = stats.wanted => gauge("led_prefixes").head("wanted");
         /// Of these, those that are in the host's routing table
-        there: u64 = stats.there => gauge("led_prefixes_there").head("there");
+        there: u64 = stats.there => gauge("led_prefixes_there").head("present");
         /// Prefixes withdrawn from the host for lack of a path
         withdrawals: u64 = stats.withdrawals => counter("led_withdrawals").head("withdrawn");
         /// Prefixes that the host's routing table refused
