@@ -324,7 +324,7 @@ const farView = (view) => {
   view.table("Far ends", [
     words("far end", (one) => one.name),
     column("age", (one) => (one.age_s === null ? "–" : seconds(one.age_s)), { bad: (one) => one.age_s > 60 }),
-    words("what is wrong", (one) => one.wrong || (one.age_s === null ? "–" : "nothing")),
+    words("finding", (one) => one.wrong || (one.age_s === null ? "–" : "nothing")),
     column("rate", (one) => bits(one.rate_bit_s)),
     column("out", (one) => bits(one.out_bit_s)),
     column("in", (one) => bits(one.in_bit_s)),
