@@ -30,7 +30,7 @@ pub fn why_text(why: &Why) -> String {
             ));
         }
         text += &wrapped(&format!(
-            "  look next [{}]: {}",
+            "  next [{}]: {}",
             finding.cause.name(),
             finding.look
         ));
