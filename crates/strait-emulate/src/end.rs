@@ -525,12 +525,12 @@ mod tests {
             ("pty:", "is incomplete"),
             ("ppp:x", "unknown kind"),
             ("udp:127.0.0.1:1", "names no peer"),
-            ("udp:localhost:1->127.0.0.1:2", "not like 127.0.0.1:7001"),
+            ("udp:localhost:1->127.0.0.1:2", "like 127.0.0.1:7001"),
             ("udp:127.0.0.1:1->[::1]:2", "different families"),
             ("tun:", "is incomplete"),
             ("tun:@blue", "1 to 15"),
             ("tun:a-name-of-sixteen", "1 to 15"),
-            ("tun:t0,10.0.0.1/33", "not like 10.0.0.1/24"),
+            ("tun:t0,10.0.0.1/33", "like 10.0.0.1/24"),
         ] {
             let error = spec(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
