@@ -209,10 +209,7 @@ mod tests {
     fn a_protocol_number_is_one_that_nobody_has() {
         let number = |number: u8| complaint(&format!("kind = \"ip\"\nprotocol = {number}"));
         for taken in [0, 6, 17, 50, 58, 255] {
-            assert!(
-                number(taken).unwrap().contains("use 253 or 254"),
-                "{taken}"
-            );
+            assert!(number(taken).unwrap().contains("use 253 or 254"), "{taken}");
         }
         assert_eq!(number(254), None);
         assert_eq!(config("kind = \"ip\"").ports[0].ip_protocol(), Some(253));
