@@ -278,7 +278,7 @@ fn quanta_of_groups_add_up_to_the_groups_shares() {
     assert_eq!(quanta, [1514, 1514, 2 * 1514, 2 * 1514]);
     let notes = export.notes.join("\n");
     assert!(
-        notes.contains("`other`: what one of its classes leaves"),
+        notes.contains("`other`: the rate that one of its classes leaves"),
         "{notes}"
     );
 }

@@ -386,7 +386,7 @@ fn what_was_lost_until_the_other_end_began_anew_is_no_fault_of_the_link() {
     assert_eq!(told.findings.len(), 1, "{told:?}");
     assert!(
         told.sentence
-            .starts_with("The far gateway began anew 12 s ago"),
+            .starts_with("The far gateway restarted 12 s ago"),
         "{told:?}"
     );
     // Elsewhere both ends show it: of the other one's life there are ten seconds, whether its clock
