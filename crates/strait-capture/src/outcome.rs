@@ -56,7 +56,7 @@ fn whole(stopped: bool, broken: bool) -> Check {
 
 fn partial_note(stopped: bool, notes: &mut Vec<String>) {
     if stopped {
-        notes.push("Stopped early: the figures are of the part read until then.".into());
+        notes.push("Stopped early: the figures cover the part read until then.".into());
     }
 }
 
@@ -121,7 +121,7 @@ where
         if let Some((least_ns, _)) = delays.filter(|(least_ns, _)| *least_ns < 0) {
             analysis.notes.push(format!(
                 "From {name} packets seem to arrive up to {:.6} s before they leave: the clocks of \
-                 the captures differ by at least so much. Give --offset.",
+                 the captures differ by at least that much. Give --offset.",
                 least_ns.unsigned_abs() as f64 / 1e9
             ));
         }
@@ -129,17 +129,17 @@ where
     judge_overlap(sources, settings, &mut analysis.notes);
     if oversize > 0 {
         analysis.notes.push(
-            "Some packets are longer than any link takes: a network card cuts them after the \
-             capture, or has put them together before it. They can't be found at the other place; \
-             switch segmentation and receive offload off, or capture elsewhere."
+            "Some packets are longer than any link allows: a network card splits them after the \
+             capture, or has merged them before it. They can't be found at the other place; switch \
+             segmentation and receive offload off, or capture elsewhere."
                 .into(),
         );
     }
     let short: u64 = faults.too_short.iter().sum();
     if short > 0 {
         analysis.notes.push(format!(
-            "Of {short} packets fewer octets were kept than --match-octets {} asks for; give a \
-             smaller number.",
+            "{short} packets have fewer captured octets than --match-octets {}; give a smaller \
+             number.",
             settings.mark_octets
         ));
     }
@@ -195,8 +195,8 @@ fn judge_overlap<R: std::io::Read>(
     let apart_ns = (first.saturating_sub(a.1)).max(a.0.saturating_sub(last));
     if apart_ns > 0 {
         notes.push(format!(
-            "The captures are {:.3} s apart: B begins {:.3} s after A. If that is the clocks' doing, \
-             give --offset.",
+            "The captures are {:.3} s apart: B begins {:.3} s after A. If the clocks differ, give \
+             --offset.",
             apart_ns as f64 / 1e9,
             first.saturating_sub(a.0) as f64 / 1e9
         ));

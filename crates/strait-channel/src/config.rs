@@ -265,7 +265,7 @@ impl LinkKeys {
             [
                 KindKey::new("framing", self.framing.is_some(), &[Serial]),
                 KindKey::new("half_duplex", self.half_duplex, &[Serial, Frames])
-                    .instead("it always is; see `hf.turnaround` where it has one"),
+                    .instead("this kind always is; for `hf` see `hf.turnaround`"),
                 KindKey::new("hf", self.hf.is_some(), &[Hf]),
                 KindKey::new("cell", self.cell.is_some(), &[Cell]),
             ],

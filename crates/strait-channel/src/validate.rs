@@ -71,7 +71,7 @@ fn frames(way: &Direction) -> Result<(), KeyError> {
     let one = way.loss.is_none() || way.burst_loss.is_none();
     require("burst_loss", one, "choose either `loss` or `[burst_loss]`")?;
     let held = way.reorder.is_none() || way.reorder_delay.is_some();
-    let remedy = "needed: how long frames are held back, like reorder_delay = \"100 ms\"";
+    let remedy = "needed: the delay of these frames, like reorder_delay = \"100 ms\"";
     require("reorder_delay", held, remedy)?;
     let share = way.reorder_delay.is_none() || way.reorder.is_some();
     let remedy = "write the share of frames as well, like reorder = \"1 %\"";
@@ -129,7 +129,7 @@ fn probabilities(way: &Direction) -> Result<(), KeyError> {
 fn schedule(kind: &LinkKind, way: &Direction) -> Result<(), KeyError> {
     let mut free = Duration::ZERO;
     for outage in way.outage.iter().flatten() {
-        let order = "outages stand in order and don't overlap";
+        let order = "outages must be in order, without overlap";
         require("outage.at", outage.at.0 >= free, order)?;
         let lasts = outage.lasts.0 > Duration::ZERO;
         require("outage.lasts", lasts, "it must be above 0")?;
@@ -137,7 +137,7 @@ fn schedule(kind: &LinkKind, way: &Direction) -> Result<(), KeyError> {
     }
     let mut last = Duration::ZERO;
     for change in way.change.iter().flatten() {
-        let order = "changes stand in order, after the link's beginning";
+        let order = "changes must be in order, after the link's beginning";
         require("change.at", change.at.0 > last, order)?;
         last = change.at.0;
         speed(kind, change)?;

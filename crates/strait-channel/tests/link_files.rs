@@ -120,7 +120,7 @@ fn what_keys_exclude_is_said_with_a_remedy() {
         ),
         (
             &format!("{serial}[[change]]\nat = \"0 s\"\nbaud = 1"),
-            "key `change.at`: changes stand",
+            "key `change.at`: changes must be",
         ),
         (
             &format!("{frames}baud = 9600"),

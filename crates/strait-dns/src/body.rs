@@ -101,7 +101,7 @@ impl Body {
             }
             Outcome::NoData => "nothing of this type".into(),
             Outcome::NoName => "no such name".into(),
-            Outcome::Message => "a whole message, for who verifies".into(),
+            Outcome::Message => "a whole message, for a client that verifies".into(),
             Outcome::Failure(cause) => format!("failed, cause {cause} of RFC 8914"),
         }
     }

@@ -170,15 +170,15 @@ impl FromStr for EndSpec {
                         tells_queue: kind == "direwolf",
                     }),
                     Err(_) if kind == "kiss" => Ok(Self::KissPty(rest.into())),
-                    Err(_) => Err(wrong("has an address that is not like 127.0.0.1:8001")),
+                    Err(_) => Err(wrong("needs an address like 127.0.0.1:8001")),
                 }
             }
             "modem" | "modem-udp" => ModemSpec::parse(rest, kind == "modem-udp")
                 .map(Self::Modem)
                 .ok_or_else(|| {
                     wrong(
-                        "has an address that is not like 127.0.0.1:3000, or after it something \
-                         else than ,control=ADDR:PORT (of modem:) and ,receiver-first",
+                        "needs an address like 127.0.0.1:3000, followed only by ,control=ADDR:PORT \
+                         (of modem:) and ,receiver-first",
                     )
                 }),
             "udp" => {
@@ -188,7 +188,7 @@ impl FromStr for EndSpec {
                 let address = |text: &str| text.trim().parse::<SocketAddr>().ok();
                 let pair = address(local).zip(address(peer));
                 let (local, peer) =
-                    pair.ok_or_else(|| wrong("has an address that is not like 127.0.0.1:7001"))?;
+                    pair.ok_or_else(|| wrong("needs an address like 127.0.0.1:7001"))?;
                 if local.is_ipv4() != peer.is_ipv4() {
                     return Err(wrong("has addresses of different families"));
                 }
@@ -214,7 +214,7 @@ impl FromStr for EndSpec {
                     name: name.into(),
                     namespace,
                     addresses: addresses
-                        .ok_or_else(|| wrong("has an address that is not like 10.0.0.1/24"))?,
+                        .ok_or_else(|| wrong("needs an address like 10.0.0.1/24"))?,
                 })
             }
             _ => Err(wrong("is of an unknown kind")),
@@ -279,7 +279,7 @@ impl End {
                 Ok(Self::Modem(tnc.telling_queue(*tells_queue)))
             }
             EndSpec::Modem(modem) => {
-                let doing = format!("lay a line to modem:{}", modem.address);
+                let doing = format!("connect a line to modem:{}", modem.address);
                 Err(Error::invalid(doing, "it is for links of kind `hf`"))
             }
             EndSpec::Udp { local, peer } => {
@@ -525,12 +525,12 @@ mod tests {
             ("pty:", "is incomplete"),
             ("ppp:x", "unknown kind"),
             ("udp:127.0.0.1:1", "names no peer"),
-            ("udp:localhost:1->127.0.0.1:2", "not like 127.0.0.1:7001"),
+            ("udp:localhost:1->127.0.0.1:2", "like 127.0.0.1:7001"),
             ("udp:127.0.0.1:1->[::1]:2", "different families"),
             ("tun:", "is incomplete"),
             ("tun:@blue", "1 to 15"),
             ("tun:a-name-of-sixteen", "1 to 15"),
-            ("tun:t0,10.0.0.1/33", "not like 10.0.0.1/24"),
+            ("tun:t0,10.0.0.1/33", "like 10.0.0.1/24"),
         ] {
             let error = spec(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

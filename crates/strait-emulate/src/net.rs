@@ -133,7 +133,9 @@ impl NetConfig {
             let [a, b] = &entry.between;
             let between = [place(a)?, place(b)?];
             if a == b || is_joined(&paths, between) {
-                return Err(wrong(format!("[[path]]: `{a}` and `{b}` can't have it")));
+                return Err(wrong(format!(
+                    "[[path]]: `{a}` and `{b}` must be two ends without another path"
+                )));
             }
             paths.push(NetPath {
                 name: entry.name.clone().unwrap_or_else(|| format!("{a}-{b}")),
@@ -157,7 +159,7 @@ impl NetConfig {
         }
         let lone = |end: usize| !paths.iter().any(|path| path.between.contains(&end));
         if let Some(end) = (0..ends.len()).find(|end| lone(*end)) {
-            let message = format!("`{}` hears nobody: add a [[path]] or `all`", ends[end].0);
+            let message = format!("`{}` has no path: add a [[path]] or `all`", ends[end].0);
             return Err(wrong(message));
         }
         let stem = path.file_stem().map(|stem| stem.to_string_lossy());
@@ -255,9 +257,9 @@ mod tests {
         };
         for (net, why) in [
             (ENDS.to_owned(), "`a` hears nobody"),
-            (path("a", "b", "hf.toml"), "`c` hears nobody"),
+            (path("a", "b", "hf.toml"), "`c` has no path"),
             (path("a", "x", "hf.toml"), "no end is named `x`"),
-            (path("a", "a", "hf.toml"), "can't have it"),
+            (path("a", "a", "hf.toml"), "without another path"),
             (path("a", "b", "line.toml"), "kind = \"hf\""),
             (path("a", "b", "no.toml"), "isn't there"),
             (format!("all = \"hf.toml\"\n{ENDS}{ENDS}"), "two are named"),

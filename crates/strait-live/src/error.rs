@@ -56,7 +56,9 @@ fn remedy(source: &io::Error) -> Option<&'static str> {
     match Errno::from_raw(source.raw_os_error()?) {
         Errno::EPERM => Some("this needs CAP_NET_ADMIN: run as root"),
         Errno::EACCES => Some("no permission: run as root, or join the group that owns it"),
-        Errno::ENOENT | Errno::ENODEV | Errno::ENXIO => Some("is it plugged in and named right?"),
+        Errno::ENOENT | Errno::ENODEV | Errno::ENXIO => {
+            Some("is it plugged in, and is the name right?")
+        }
         Errno::EBUSY => Some("another program uses it"),
         Errno::EADDRINUSE => Some("another program uses this address: stop it or choose another"),
         Errno::EADDRNOTAVAIL => Some("this host has no such address"),

@@ -218,7 +218,7 @@ impl<W: Write> Writer<W> {
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
             self.say(&format!(
-                "{lost} log messages lost: nobody read them in time"
+                "{lost} log messages lost: they weren't read in time"
             ));
         }
     }

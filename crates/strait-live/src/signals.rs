@@ -137,9 +137,7 @@ fn tell_hangups() -> io::Result<SigId> {
     let id = pipe::register(SIGHUP, writer)?;
     let tell = move || {
         while let Ok(1..) = reader.read(&mut [0; 16]) {
-            tracing::warn!(
-                "SIGHUP: files aren't read anew while running; restart to have them read"
-            );
+            tracing::warn!("SIGHUP: files aren't reloaded; restart the gateway to read them");
         }
     };
     thread::Builder::new().name("hangups".into()).spawn(tell)?;

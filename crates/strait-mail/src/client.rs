@@ -615,7 +615,7 @@ impl Client {
             Asked::Ehlo if self.wants_tls => {
                 let offered = lines.iter().any(|it| it.eq_ignore_ascii_case("STARTTLS"));
                 if !offered || !reply.is_good() {
-                    self.lose("530 5.7.4 TLS is wanted, and not offered there");
+                    self.lose("530 5.7.4 TLS is required, and not offered there");
                     return true;
                 }
                 self.ask("STARTTLS", Asked::StartTls);
@@ -627,7 +627,7 @@ impl Client {
             Asked::Ehlo if self.logs_in => {
                 self.offers = offers(lines);
                 if !self.offers.login || !reply.is_good() {
-                    self.lose("530 5.7.0 AUTH PLAIN is wanted, and not offered there");
+                    self.lose("530 5.7.0 AUTH PLAIN is required, and not offered there");
                     return true;
                 }
                 self.events.push_back(Event::LogIn);
@@ -652,7 +652,7 @@ impl Client {
                     400..500 => "4.7.0",
                     _ => "5.7.0",
                 };
-                let text = format!("{status} it doesn't take this switch's login");
+                let text = format!("{status} it refuses this switch's login");
                 self.events.push_back(Event::Lost(Reply { text, ..reply }));
             }
             Asked::Greeting | Asked::Helo | Asked::StartTls => {

@@ -306,7 +306,7 @@ fn a_login_that_is_not_offered_is_not_said() {
         let Some(Event::Lost(reply)) = client.poll() else {
             panic!("{offers}");
         };
-        assert!(reply.text.starts_with("5.7.0 AUTH PLAIN is wanted"));
+        assert!(reply.text.starts_with("5.7.0 AUTH PLAIN is required"));
         assert!(!client.may_begin());
     }
 }
@@ -318,7 +318,7 @@ fn a_password_is_in_no_reply() {
     client.poll();
     client.log_in(b"AGEAYg==");
     client.take(b"535-AGEAYg==\r\n535 5.7.8 what is AUTH PLAIN AGEAYg==?\r\n");
-    let text = "5.7.8 it doesn't take this switch's login".into();
+    let text = "5.7.8 it refuses this switch's login".into();
     let lost = Event::Lost(Reply { code: 535, text });
     assert_eq!(client.poll(), Some(lost));
 }

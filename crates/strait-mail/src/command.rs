@@ -260,11 +260,11 @@ const UNKNOWN: Fault = Fault("500 5.5.1 unknown command");
 pub(crate) const NOT_HERE: Fault = Fault("502 5.5.1 not implemented here");
 const SYNTAX: Fault = Fault("501 5.5.2 syntax error");
 const PARAMETER: Fault = Fault("501 5.5.4 wrong parameter");
-const TWICE: Fault = Fault("501 5.5.4 a parameter is there twice");
+const TWICE: Fault = Fault("501 5.5.4 a parameter is repeated");
 const NOT_OFFERED: Fault = Fault("555 5.5.4 a parameter isn't offered here");
 const SENDER: Fault = Fault("501 5.1.7 no address of a sender");
 const RECIPIENT: Fault = Fault("501 5.1.3 no address of a recipient");
-const MECHANISM: Fault = Fault("504 5.5.4 AUTH is by PLAIN or LOGIN");
+const MECHANISM: Fault = Fault("504 5.5.4 AUTH needs PLAIN or LOGIN");
 /// RFC 6710 section 4.1 point 1.
 const PRIORITY: Fault = Fault("501 5.5.2 MT-PRIORITY is one value from -9 to 9");
 

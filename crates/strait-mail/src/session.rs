@@ -443,10 +443,10 @@ impl Session {
                 self.abort();
                 self.end();
             }
-            Command::Vrfy => self.reply("252 2.5.0 send, and see"),
-            Command::Help => self.reply("214 2.0.0 RFC 5321 and 6710 tell what is here"),
+            Command::Vrfy => self.reply("252 2.5.0 cannot verify, send the message"),
+            Command::Help => self.reply("214 2.0.0 see RFC 5321 and 6710"),
             Command::Hello { name, extended } => self.greet(name, extended, rules),
-            _ if in_chunks => self.reply("503 5.5.1 chunks go on until one is the last"),
+            _ if in_chunks => self.reply("503 5.5.1 a BDAT sequence needs LAST first"),
             Command::Mail(mail) => self.take_mail(mail, rules),
             Command::Rcpt(rcpt) => self.take_rcpt(rcpt, rules),
             Command::Data => self.begin_data(),
@@ -512,7 +512,7 @@ impl Session {
             }
             Began::Storing => Err("450 4.3.0 it is being stored"),
             _ if from == 0 => Ok(()),
-            _ => Err("450 4.3.0 less of it is there"),
+            _ => Err("450 4.3.0 less of it is stored"),
         }
     }
 
@@ -534,9 +534,7 @@ impl Session {
         let soon = |it: DeliverBy| it.returns && it.seconds < rules.by_min as i64;
         if mail.by.is_some_and(soon) {
             let least = rules.by_min;
-            return self.reply(&format!(
-                "550 5.4.7 it takes {least} s at least to be there"
-            ));
+            return self.reply(&format!("550 5.4.7 delivery takes {least} s at least"));
         }
         if rules.full {
             return self.reply("452 4.3.1 no room for now");
@@ -558,7 +556,7 @@ impl Session {
             return self.reply("503 5.5.1 log in first, and not within a message");
         }
         match polled(&name) {
-            None => self.reply("459 4.7.1 this name is another's"),
+            None => self.reply("459 4.7.1 this domain isn't yours"),
             Some(0) => self.reply("251 2.0.0 no messages wait"),
             Some(n) => {
                 self.reply(&format!("253 2.0.0 {n} messages come"));
@@ -602,12 +600,12 @@ impl Session {
     fn begin_data(&mut self) {
         let binary = |it: &MailFrom| it.body == Body::Binary;
         if self.mail.as_ref().is_some_and(binary) {
-            return self.reply("503 5.5.1 BINARYMIME goes by BDAT");
+            return self.reply("503 5.5.1 BINARYMIME needs BDAT");
         }
         if !self.begin() {
             return self.reply("503 5.5.1 no recipient");
         }
-        self.reply("354 go on, and end by a dot");
+        self.reply("354 go on, end with a dot");
         self.mode = Mode::Data(Dots::Begin);
     }
 

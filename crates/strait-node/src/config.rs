@@ -468,13 +468,12 @@ impl NodeConfig {
             return Err(invalid("[state] octets_max", "is less than 100 kB"));
         }
         if let (Some(port), None) = (self.ports.iter().find(|it| it.remember_flows), &self.state) {
-            let message =
-                "needs the table [state] with a file: nothing outlives the node otherwise";
+            let message = "needs the table [state] with a file: otherwise nothing is stored";
             return Err(invalid(port.place("remember_flows"), message));
         }
         if self.echo.as_ref().is_some_and(|echo| echo.store) && self.state.is_none() {
             let message =
-                "needs the table [state] with a file: there is no stable storage otherwise";
+                "needs the table [state] with a file: otherwise there is no stable storage";
             return Err(invalid("[echo] store", message));
         }
         self.validate_routes()
@@ -567,7 +566,7 @@ impl NodeConfig {
         let own = self.routing == Routing::Static && self.olsr.is_none();
         let carries = self.ports.iter().any(PortConfig::carries_packets);
         if !self.leads_out() && own && !lone && carries {
-            let message = "needed with several ports or neighbours: say which prefix lies where";
+            let message = "needed with several ports or neighbours: a route for each prefix";
             return Err(invalid("[[route]]", message));
         }
         for route in &self.routes {
@@ -669,7 +668,7 @@ impl PortConfig {
             return Err(invalid(self.place("repair"), message));
         }
         if self.repair == Some(RepairConfig::Always) && !self.way_back {
-            let message = "nobody tells what was lost with `way_back = false`: remove it";
+            let message = "losses aren't reported with `way_back = false`: remove it";
             return Err(invalid(self.place("repair"), message));
         }
         let admits = self.profile == LinkProfile::Adapter

@@ -127,13 +127,13 @@ impl PaperConfig {
             return Some(("paper.window_max", "must be `window` to 64 packets"));
         }
         if self.timeout.is_some_and(|timeout| timeout.0.is_zero()) {
-            return Some(("paper.timeout", "must be longer than nothing"));
+            return Some(("paper.timeout", "must be above 0 s"));
         }
         if !(1..=self.limit).contains(&self.notify) {
             return Some(("paper.notify", "must be 1 to `limit` packets"));
         }
         if self.increase.0 == 0 {
-            return Some(("paper.increase", "must be a rate: no flow is slower"));
+            return Some(("paper.increase", "must be above 0 bit/s"));
         }
         None
     }
@@ -400,13 +400,13 @@ impl PortConfig {
         if self.compression != Compression::None {
             return invalid(
                 "compression",
-                "isn't there yet with profile = \"hbh\": remove it",
+                "isn't supported with profile = \"hbh\": remove it",
             );
         }
         if self.payload != PayloadCompression::None {
             return invalid(
                 "payload",
-                "isn't there yet with profile = \"hbh\": remove it",
+                "isn't supported with profile = \"hbh\": remove it",
             );
         }
         let paper = |hbh: &HopConfig| hbh.format == HopFormat::Paper;

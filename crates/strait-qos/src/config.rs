@@ -189,8 +189,8 @@ pub struct Moved;
 impl<'de> Deserialize<'de> for Moved {
     fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
         Err(D::Error::custom(
-            "this is a matter of the queue now: write queue = { kind = \"fair\", \
-             absorb_repeats = true } or leave out what isn't wanted",
+            "this key has moved to the queue: write queue = { kind = \"fair\", \
+             absorb_repeats = true } with the settings that you want",
         ))
     }
 }

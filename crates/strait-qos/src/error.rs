@@ -103,7 +103,7 @@ pub enum PolicyError {
         key: &'static str,
     },
     /// A wait for others' turns that nobody can keep, or that says nothing.
-    #[error("class `{class}`: `wait_max` must be 1 s to 120 s, the longest turn that there is")]
+    #[error("class `{class}`: `wait_max` must be 1 s to 120 s, the longest possible turn")]
     WaitMax {
         /// The class.
         class: String,
@@ -158,8 +158,8 @@ pub enum PolicyError {
     },
     /// The class for what behaves like calls isn't among the classes.
     #[error(
-        "`observed` names no class `{class}`: write one of {classes}, or \"\" so that nothing is \
-         taken for a call that no rule says to be one"
+        "`observed` names no class `{class}`: write one of {classes}, or \"\" so that only rules \
+         decide what a call is"
     )]
     UnknownObserved {
         /// The name.
@@ -209,7 +209,7 @@ pub enum PolicyWarning {
         dscp: Dscp,
     },
     /// A rule without any condition hides those after it.
-    #[error("rule {rule} matches every packet: the rules after it are never asked")]
+    #[error("rule {rule} matches every packet: the rules after it never apply")]
     HidesLater {
         /// The rule.
         rule: usize,

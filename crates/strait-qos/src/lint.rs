@@ -36,7 +36,7 @@ pub enum Lint {
         own_bit_s: u64,
     },
     /// A class may get nothing for as long as another has something to send.
-    #[error("`{class}` can starve: {reason}; give what goes before it a `shape` or a `police`")]
+    #[error("`{class}` can starve: {reason}; give the classes before it a `shape` or a `police`")]
     CanStarve {
         /// The class that starves.
         class: String,
@@ -45,8 +45,8 @@ pub enum Lint {
     },
     /// What gathers in a pause leaves at once and holds up everything else.
     #[error(
-        "the {key} of `{class}` is {octets} octets, {burst_ms} ms of the line: all others wait so \
-         long behind it; {limit_octets} octets are {limit_ms} ms",
+        "the {key} of `{class}` is {octets} octets, {burst_ms} ms of the line: all others wait \
+         that long behind it; {limit_octets} octets are {limit_ms} ms",
         limit_ms = BURST_MS_MAX
     )]
     LongBurst {
@@ -79,7 +79,7 @@ pub enum Lint {
     /// The queue is full before early drop begins.
     #[error(
         "`{class}` holds {packets} packets, but its early drop for {dscp} acts up to {max}: the \
-         full queue drops first and whatever comes; hold {better} or more"
+         full queue drops first, and any packet; hold {better} or more"
     )]
     FullBeforeEarlyDrop {
         /// The class.
@@ -166,8 +166,8 @@ fn small_buckets(plan: &Plan, rates: &[NodeRates], index: NodeIndex, node: &Plan
         let automatic = (rate / 8 / u64::from(node.r2q.max(1))).clamp(1000, 200_000);
         let quantum = node.quantum.map_or(automatic, u64::from);
         if quantum < PACKET_OCTETS_MAX {
-            let effect = "what is borrowed is shared by packets, not by octets and not by rate; \
-                          write a `quantum` in proportion to the rate, the least a packet";
+            let effect = "borrowed rate is shared by packets, not by octets or rate; \
+                          write a `quantum` in proportion to the rate, at least a packet";
             below("quantum", quantum, effect);
         }
     }

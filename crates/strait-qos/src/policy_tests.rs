@@ -131,7 +131,7 @@ fn the_shortest_wait_for_turns_is_that_of_the_policy() {
     assert_eq!(of(&["", "15 s", "8 s"]), Ok(Some(Duration::from_secs(8))));
     for (edge, outside) in [("1 s", "999 ms"), ("120 s", "120001 ms")] {
         assert!(of(&[edge]).is_ok_and(|wait| wait.is_some()));
-        let told = "class `c0`: `wait_max` must be 1 s to 120 s, the longest turn that there is";
+        let told = "class `c0`: `wait_max` must be 1 s to 120 s, the longest possible turn";
         assert_eq!(of(&[outside]), Err(told.into()));
     }
 }

@@ -149,8 +149,8 @@ impl Book<'_> {
             latency_s: self.line.unit_octets as f64 * 8.0 / bit_s,
         };
         because.push(match self.line.unit_octets {
-            1 => "what is leaving is interrupted after its next octet".into(),
-            octets => format!("what is leaving can't be interrupted for {octets} octets"),
+            1 => "the packet being sent is interrupted after its next octet".into(),
+            octets => format!("the packet being sent can't be interrupted for {octets} octets"),
         });
         for index in way {
             curve = self.below(index, curve, because)?;
@@ -242,7 +242,7 @@ impl Book<'_> {
             .find(|other| !by_turns && self.is_limited(**other));
         if let Some(other) = held_back.and_then(|other| self.node(*other)) {
             because.push(format!(
-                "`{}` may be held back by its limit, and by its tags it then catches up first",
+                "`{}` may be held back by its limit, and then catches up first",
                 other.name
             ));
             return None;
@@ -264,7 +264,7 @@ impl Book<'_> {
         let before = if by_turns { sum } else { packet * sum / own };
         let turns = before + packet * sum / own + packet * others.len() as f64;
         because.push(format!(
-            "{} more of its band have their turns, {} octets",
+            "{} others of its band take turns, {} octets",
             others.len(),
             turns as u64
         ));
@@ -313,8 +313,8 @@ impl Book<'_> {
             let left = limit.bit_s - first.bit_s;
             if left <= 0.0 {
                 because.push(format!(
-                    "the guarantees of its priority and before, {} bit/s without its own, are \
-                     more than there is: they may leave nothing",
+                    "the guarantees of its priority and before, {} bit/s without its own, exceed \
+                     the line's rate: they may leave nothing",
                     first.bit_s as u64
                 ));
                 return None;

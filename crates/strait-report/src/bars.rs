@@ -42,7 +42,7 @@ pub fn checks(checks: &[Check], letters: Letters) -> String {
             &format!("{value} {}{fails}", check.unit),
         ))
     });
-    whole("values, and where each has its bound (|)", lines)
+    whole("values, with their bounds (|)", lines)
 }
 
 /// Means of a figure: over each value that goes across, a bar for each line.
@@ -109,7 +109,7 @@ mod tests {
             check("unknown", None, None, Some(4.0)),
         ];
         let text = checks(&all, Letters::Ascii);
-        let expected = "values, and where each has its bound (|):
+        let expected = "values, with their bounds (|):
 at-most                  #############              |         2 <= 4 s
 too-much                 ###########################|######## 50 <= 4 s FAILS
 at-least                 ###########################|#####    5 >= 4 s

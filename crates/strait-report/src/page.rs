@@ -204,8 +204,8 @@ fn delays_html(report: &Report, html: &mut String) {
     }
     let _ = write!(
         html,
-        "<h2>Where the time went</h2>\n\
-         <p class=\"hint\">Mean delay of a packet of each class, and what it was doing.</p>\n{bars}\n"
+        "<h2>Parts of the delay</h2>\n\
+         <p class=\"hint\">Mean delay of a packet of each class, by its parts.</p>\n{bars}\n"
     );
     for (variant, classes) in &report.delays {
         let table = delay_table(classes);

@@ -30,7 +30,7 @@ pub fn why_text(why: &Why) -> String {
             ));
         }
         text += &wrapped(&format!(
-            "  look next [{}]: {}",
+            "  next [{}]: {}",
             finding.cause.name(),
             finding.look
         ));
@@ -109,7 +109,7 @@ pub fn status_text(status: &Snapshot, why: &Why) -> String {
     }
     append(&mut text, "", &classes_table(&status.classes));
     let classes: Vec<ClassStats> = status.classes.iter().map(Class::delays).collect();
-    let title = "where the time went (on the line: predicted by its rate)\n";
+    let title = "parts of the delay (on the line: predicted by its rate)\n";
     append(&mut text, title, &delay_table(&classes));
     let calls = named.filter(|(_, port)| port.flows.known > 0);
     let calls = calls.map(|(name, port)| (vec![name.into()], &port.flows));
@@ -145,7 +145,7 @@ pub fn status_text(status: &Snapshot, why: &Why) -> String {
     append(&mut text, "", &counter_table("olsr", &["routes by"], olsr));
     append_far(&mut text, status);
     let led = status.led.iter().map(|led| (vec!["routes".into()], led));
-    append(&mut text, "", &counter_table("led", &["the host's"], led));
+    append(&mut text, "", &counter_table("led", &["host"], led));
     append(&mut text, "", &local_table(&status.local));
     text + "\n" + &late(&status.timers) + &ends(&status.packets)
 }
@@ -153,7 +153,7 @@ pub fn status_text(status: &Snapshot, why: &Why) -> String {
 /// What gateways at far ends said of themselves, for a screen.
 pub fn far_text(status: &Snapshot) -> String {
     if status.far.is_empty() {
-        return "No far end is to report: the node file has no [far].\n".into();
+        return "No far end reports: the node file has no [far].\n".into();
     }
     let mut text = String::new();
     append_far(&mut text, status);
@@ -316,7 +316,7 @@ pub fn names_text(names: &Names) -> String {
     let crossed = dns.octets_out + dns.octets_in;
     let _ = writeln!(
         text,
-        "\n{} of {} questions crossed, and {without} needed no crossing. Clients asked and heard \
+        "\n{} of {} questions crossed, and {without} needed no crossing. Clients sent and received \
          {} octets; {crossed} crossed.",
         dns.asked, dns.questions, dns.client_octets
     );
@@ -375,7 +375,7 @@ fn late(timers: &Late) -> String {
         return String::new();
     };
     let [p50, p99, max] = [p50_s, p99_s, timers.late_max_s].map(|late_s| late_s * 1e3);
-    let first = ["", "; it goes first"][usize::from(timers.goes_first)];
+    let first = ["", "; real-time priority"][usize::from(timers.goes_first)];
     format!("woken late by {p50:.2} ms (p50), {p99:.2} ms (p99), {max:.2} ms at most{first}\n")
 }
 

@@ -30,7 +30,7 @@ type Checked = Result<(), ConfigError>;
 pub(super) fn names(source: &Source<'_>, scenario: &Scenario) -> Checked {
     word(source, "name", &scenario.name)?;
     if scenario.duration.0.is_zero() {
-        return Err(source.error("duration", "must be longer than nothing"));
+        return Err(source.error("duration", "must be above 0 s"));
     }
     if !(1..=Scenario::RUNS_MAX).contains(&scenario.runs) {
         let message = format!("must be 1 to {}", Scenario::RUNS_MAX);
@@ -57,7 +57,7 @@ pub(super) fn names(source: &Source<'_>, scenario: &Scenario) -> Checked {
     unique(source, &variants)?;
     for (index, variant) in scenario.variants.iter().enumerate() {
         if variant.name == Scenario::BASE {
-            let message = "is what the scenario itself is called: choose another";
+            let message = "is the name of the scenario itself: choose another";
             return Err(source.error(&format!("variant.{index}.name"), message));
         }
     }
@@ -407,7 +407,7 @@ fn attachments(source: &Source<'_>, loaded: &Loaded) -> Checked {
             (Some(_), 0) | (None, 1) => {}
             (None, 0) => {
                 let message = format!(
-                    "`{}` is attached to nothing: say what it is `behind`, or link it",
+                    "`{}` is attached to nothing: write its `behind`, or link it",
                     host.name
                 );
                 return Err(source.error(&format!("host.{index}"), &message));
@@ -446,7 +446,7 @@ fn traffic(source: &Source<'_>, scenario: &Scenario) -> Checked {
             }
         }
         if traffic.from == traffic.to {
-            return Err(source.error(&path("to"), "is where it comes from: name another host"));
+            return Err(source.error(&path("to"), "is its own source: name another host"));
         }
         ends_in_time(source, &path("start"), traffic.start.0, scenario)?;
         if traffic.stop.is_some_and(|stop| stop <= traffic.start) {
@@ -602,7 +602,7 @@ fn ways(source: &Source<'_>, loaded: &Loaded) -> Checked {
     let topology = Topology::new(loaded);
     for (index, traffic) in loaded.scenario.traffic.iter().enumerate() {
         if !topology.connected(&traffic.from, &traffic.to) {
-            let message = format!("no way leads from `{}` to `{}`", traffic.from, traffic.to);
+            let message = format!("no path leads from `{}` to `{}`", traffic.from, traffic.to);
             return Err(source.error(&format!("traffic.{index}.to"), &message));
         }
     }
@@ -634,14 +634,14 @@ fn faults(source: &Source<'_>, loaded: &Loaded) -> Checked {
                 return Err(source.unknown(&path("node"), "gateway", &fault.node, &nodes));
             }
             FaultKind::Unplug if !fault.node.is_empty() => {
-                let message = "is for a gateway: write `link`, and which";
+                let message = "is for other kinds: name a `link`";
                 return Err(source.error(&path("node"), message));
             }
             FaultKind::Unplug if !lines.contains(&link) => {
                 return Err(source.unknown(&path("link"), "serial line", link, &lines));
             }
             FaultKind::Clock if fault.by.is_none() => {
-                let message = "needed with kind = \"clock\": how far forward it is set";
+                let message = "needed with kind = \"clock\": the time by which it is set forward";
                 return Err(source.error(&path("by"), message));
             }
             FaultKind::Kill | FaultKind::Unplug if fault.by.is_some() => {
@@ -706,7 +706,7 @@ fn other_traffic(source: &Source<'_>, loaded: &Loaded, index: usize, variant: &V
     varied.traffic = loaded.traffic(&variant.name)?;
     let mut pairs = own.iter().zip(&varied.traffic);
     if let Some((odd, _)) = pairs.find(|(own, it)| metrics_of(own) != metrics_of(it)) {
-        let message = "has other metrics so: make it another traffic";
+        let message = "has other metrics with these keys: use another traffic";
         return Err(source.error(&format!("{path}.{}", odd.name), message));
     }
     traffic(source, &varied).map_err(|error| source.error(&path, &error.message))

@@ -194,10 +194,7 @@ fn a_variant_changes_keys_of_traffic_by_name() {
             "file = { start = \"45 s\" }",
             "is not before the end of the run",
         ),
-        (
-            "file = { sizes = [1000] }",
-            "must be left away beside `sizes`",
-        ),
+        ("file = { sizes = [1000] }", "must be absent beside `sizes`"),
         ("voice = { rate = \"1 kbit/s\" }", "`rate`"),
     ] {
         let error = with(keys).unwrap_err().to_string();
@@ -356,7 +353,7 @@ fn a_serial_line_is_unplugged_and_nothing_else() {
             "kind = \"unplug\"\nlink = \"lin\"",
             "no serial line `lin`; did you mean `line`?",
         ),
-        ("kind = \"unplug\"\nnode = \"a\"", "is for a gateway"),
+        ("kind = \"unplug\"\nnode = \"a\"", "is for other kinds"),
         ("kind = \"kill\"\nlink = \"line\"", "unplug it"),
         ("kind = \"kill\"\nnode = \"line\"", "no gateway `line`"),
     ] {
@@ -373,7 +370,7 @@ fn names_are_known_and_unique() {
     );
     assert_eq!(
         error("to = \"hb\"", "to = \"ha\""),
-        "lab/x.toml:27: `to` in [[traffic]]: is where it comes from: name another host"
+        "lab/x.toml:27: `to` in [[traffic]]: is its own source: name another host"
     );
     assert_eq!(
         error("behind = \"a\"", "behind = \"c\""),
@@ -395,8 +392,7 @@ fn names_are_known_and_unique() {
     );
     assert_eq!(
         error("name = \"fifo\"", "name = \"strait\""),
-        "lab/x.toml:38: `name` in [[variant]]: is what the scenario itself is called: choose \
-         another"
+        "lab/x.toml:38: `name` in [[variant]]: is the name of the scenario itself: choose another"
     );
 }
 
@@ -519,12 +515,12 @@ fn families_and_times_are_possible() {
 fn a_host_is_attached_once_and_reaches_its_peer() {
     assert_eq!(
         error("behind = \"a\"\n", ""),
-        "lab/x.toml:11: [[host]]: `ha` is attached to nothing: say what it is `behind`, or link it"
+        "lab/x.toml:11: [[host]]: `ha` is attached to nothing: write its `behind`, or link it"
     );
     let link = "[[link]]\nbetween = [\"a.line\", \"b.line\"]\nfile = \"../links/serial.toml\"\n";
     assert_eq!(
         error(link, ""),
-        "lab/x.toml:24: `to` in [[traffic]]: no way leads from `ha` to `hb`"
+        "lab/x.toml:24: `to` in [[traffic]]: no path leads from `ha` to `hb`"
     );
 }
 

@@ -116,12 +116,12 @@ fn call(flow: &FlowRow, taken: u64, span: &Span<'_>) -> Option<Choice> {
     })
 }
 
-/// Whether an octet line repeats what is lost.
+/// Whether an octet line repeats losses.
 fn repairs(port: &Port, repairs: &Repairs) -> Option<Choice> {
     let (chose, why) = match (repairs.sends, repairs.wishes) {
         (false, false) => return None,
         (true, true) => ("repeats, both ways", "both ends have seen errors"),
-        (true, false) => ("repeats what is lost", "the other end saw errors"),
+        (true, false) => ("repeats losses", "the other end saw errors"),
         (false, true) => ("asks for repeats", "errors were seen here"),
     };
     Some(Choice {
@@ -167,7 +167,7 @@ fn policed(span: &Span<'_>) -> Vec<Choice> {
         (yellow + red > 0.0).then(|| Choice {
             at: class.name.clone(),
             chose: format!("polices: {} is red", percent(red / all)),
-            why: "more came than its rate".into(),
+            why: "traffic above its rate".into(),
             held: Some(format!("{} is green", percent(green / all))),
             until: Some("less comes".into()),
             costs: red > 0.0,

@@ -18,14 +18,14 @@ described! {
     /// A gateway at a far end, as it was when its last report left. Its figures are of half a
     /// minute, rounded to an eighth.
     pub struct Far from far: FarSource<'_> {
-        /// Its name; its address while that hasn't come
+        /// Its name; its address until that has arrived
         name: String = name(far.0);
         /// Its address
         address: String = far.0.address.to_string();
-        /// The age of what is known of it; null where nothing is
+        /// The age of its report; null without one
         age_s: Option<f64> = far.0.as_of.map(|at| far.1.since(at).as_secs_f64())
             => gauge("far_age").unit("s").head("age");
-        /// The oldest that this has been
+        /// The greatest age
         age_max_s: f64 = far.0.age_max.as_secs_f64() => gauge("far_age_max").unit("s");
         /// Reports sent to it
         reports_out: u64 = far.0.reports_out => counter("far_reports_out");
@@ -33,15 +33,15 @@ described! {
         octets_out: u64 = far.0.octets_out => counter("far_octets_out").unit("octets");
         /// Reports that came from it
         reports_in: u64 = far.0.reports_in => counter("far_reports_in");
-        /// Reports of it that couldn't be read
+        /// Its reports that couldn't be read
         malformed: u64 = far.0.malformed => counter("far_malformed");
         /// The rate of its side of the link
         rate_bit_s: u64 = far.0.brief.rate_bit_s => column("rate").unit("bit/s");
-        /// What it sends by the link
+        /// Its rate of sending by the link
         out_bit_s: u64 = far.0.brief.out_bit_s => gauge("far_out_bit_rate").head("out [bit/s]");
-        /// What it receives by the link
+        /// Its rate of receiving by the link
         in_bit_s: u64 = far.0.brief.in_bit_s => gauge("far_in_bit_rate").head("in [bit/s]");
-        /// The share of what came to it that was damaged
+        /// The damaged share of its received data
         lost_in: f64 = far.0.brief.lost_in => gauge("far_lost_in").head("damaged in");
         /// Calls under way there
         calls: u64 = far.0.brief.calls => gauge("far_calls").head("calls");
@@ -49,9 +49,9 @@ described! {
         calls_wait_s: f64 = far.0.brief.calls_wait_s => column("calls wait").unit("s");
         /// The largest share of a call's packets that were dropped there
         calls_lost: f64 = far.0.brief.calls_lost => column("calls lost");
-        /// What is wrong there, and whom it concerns; empty if all is well
-        wrong: String = wrong(&far.0.brief) => column("what is wrong");
-        /// Classes in which something passes or waits
+        /// The finding there, and its subject; empty if all is well
+        wrong: String = wrong(&far.0.brief) => column("finding");
+        /// Classes with traffic
         classes: Vec<FarClass> = far.0.brief.classes.iter().map(FarClass::new).collect();
         /// The flows that wait longest
         flows: Vec<FarFlow> = far.0.brief.flows.iter().map(FarFlow::new).collect();
@@ -65,11 +65,11 @@ described! {
         name: String = class.name.clone() => column("class");
         /// Octets waiting
         queued_octets: u64 = class.queued_octets => column("queued octets");
-        /// What links sent of it
+        /// Rate sent by links
         out_bit_s: u64 = class.out_bit_s => column("out [bit/s]");
-        /// How long its packets waited on average
+        /// Mean wait of its packets
         wait_s: f64 = class.wait_s => column("wait").unit("s");
-        /// The share of them that was dropped
+        /// Dropped share of its packets
         lost: f64 = class.lost => column("dropped");
     }
 }
@@ -77,13 +77,13 @@ described! {
 described! {
     /// A flow at a gateway at a far end.
     pub struct FarFlow from flow: &BriefFlow {
-        /// Who sends to whom; empty while that hasn't come
+        /// Source and destination; empty until they have arrived
         flow: String = ends(flow) => column("flow");
-        /// What comes of it
+        /// Rate received
         in_bit_s: u64 = flow.in_bit_s => column("in [bit/s]");
-        /// How long its packets waited on average
+        /// Mean wait of its packets
         wait_s: f64 = flow.wait_s => column("wait").unit("s");
-        /// The share of them that was dropped
+        /// Dropped share of its packets
         lost: f64 = flow.lost => column("dropped");
     }
 }

@@ -35,13 +35,13 @@ described! {
         /// Transmissions without an answer
         unanswered: u64 = stats.counts.unanswered
             => counter("hf_unanswered").unit("turns").head("unanswered");
-        /// Transmissions that nothing was understood of
+        /// Transmissions that couldn't be decoded
         garbled: u64 = stats.counts.garbled => counter("hf_garbled").unit("turns").head("garbled");
         /// Links made, by either end
         links_made: u64 = stats.counts.links_made => counter("hf_links_made").head("links made");
-        /// Links taken for lost
+        /// Lost links
         links_lost: u64 = stats.counts.links_lost => counter("hf_links_lost").head("links lost");
-        /// Times that both ends began anew
+        /// Restarts of both ends
         resets: u64 = stats.counts.resets => counter("hf_resets").head("resets");
         /// Warnings sent and received
         warnings: u64 = stats.counts.warnings_in + stats.counts.warnings_out
@@ -59,7 +59,7 @@ described! {
         clients: Clients = Clients::new(&stats.clients);
         /// Its links
         neighbours: Vec<Link> = stats.peers.iter().map(Link::new).collect();
-        /// Where the station is somebody else's: the access points there
+        /// For another maker's node: the access points there
         #[serde(skip_serializing_if = "Vec::is_empty")]
         accesses: Vec<Access> = Vec::new();
     }
@@ -96,13 +96,13 @@ described! {
         confirmed: u64 = stats.confirmed => counter("hf_client_confirmed").head("confirmed");
         /// U_PDUs of clients rejected
         rejected: u64 = stats.rejected => counter("hf_client_rejected").head("rejected");
-        /// U_PDUs of clients that went, and whose clients wanted no word of it
+        /// U_PDUs sent for clients without a report
         unasked: u64 = stats.unasked => counter("hf_client_unasked").head("unasked");
-        /// U_PDUs whose clients left before an outcome was known
+        /// U_PDUs whose clients left before the outcome
         forgotten: u64 = stats.forgotten => counter("hf_client_forgotten").head("forgotten");
         /// U_PDUs of clients dropped
         flooded: u64 = stats.flooded => counter("hf_client_flooded").head("too many");
-        /// Words about clients' U_PDUs for which there was no room
+        /// Reports to clients for which there was no room
         unsaid: u64 = stats.unsaid => counter("hf_client_unsaid").unit("words").head("unsaid");
         /// U_PDUs for access points that no client has
         unbound: u64 = stats.unbound => counter("hf_client_unbound").head("for nobody");
@@ -110,12 +110,12 @@ described! {
         expired: u64 = stats.expired => counter("hf_client_expired").head("too late");
         /// U_PDUs with a time to die by another clock or calendar
         misdated: u64 = stats.misdated => counter("hf_client_misdated").head("other calendar");
-        /// Primitives that made no sense
+        /// Invalid primitives
         invalid: u64 = stats.invalid
             => counter("hf_client_invalid").unit("primitives").head("invalid");
-        /// Clients cut off
+        /// Disconnected clients
         cut: u64 = stats.cut => counter("hf_client_cut").unit("clients").head("cut off");
-        /// From request to confirmation, mean of those that were confirmed
+        /// Time from request to confirmation, mean of the confirmed ones
         confirm_s: Option<f64> = confirm_s(stats) => column("confirmed after").unit("s");
     }
 }
@@ -138,7 +138,7 @@ described! {
         /// Octets of a new segment
         segment_octets: u64 = peer.link.segment_octets
             => gauge("hf_segment_octets").unit("octets").head("segment");
-        /// Of the frames sent last, the share that got lost
+        /// Share of the latest frames that was lost
         lost: f64 = peer.link.lost => gauge("hf_lost_per_million").scale(1e6).head("frames lost, share");
         /// Own transmissions, by neighbour
         sent_s: f64 = seconds(peer.link.sent_ns) => counter("hf_air_sent").unit("s").head("own air");
@@ -161,13 +161,13 @@ described! {
         down: u64 = rate.down => counter("hf_rate_down").head("down by losses");
         /// Changes to a lower one by silence
         silent: u64 = rate.silent => counter("hf_rate_silent").head("down by silence");
-        /// Why it was changed last; empty if it never was
+        /// The reason of its last change; empty if it never changed
         reason: String = rate.reason.into() => column("last reason");
-        /// What the other station advises
+        /// The advice of the other station
         advised_bit_s: Option<u64> = rate.advised_bit_s => column("advised").unit("bit/s");
-        /// The rate of what it sent last, where the modem tells
+        /// The rate of its last transmission, if the modem reports it
         heard_bit_s: Option<u32> = rate.heard_bit_s => column("heard last").unit("bit/s");
-        /// Signal-to-noise ratio of what it sends, in decibels, where the modem tells
+        /// Signal-to-noise ratio of its transmissions, in decibels, if the modem reports it
         snr_db: Option<f64> = rate.snr_centi_db.map(|snr| f64::from(snr) / 100.0)
             => column("heard with").unit("dB");
     }
@@ -180,11 +180,11 @@ described! {
         sap: u8 = stats.sap;
         /// Whether the access point is bound
         bound: bool = stats.bound => gauge("hf_access_bound");
-        /// The node takes no more for now
+        /// The node accepts no more for now
         stopped: bool = stats.stopped => gauge("hf_access_stopped");
         /// The longest U_PDU; 0 while it isn't bound
         mtu: u64 = stats.mtu => column("longest U_PDU").unit("octets");
-        /// U_PDUs that the node is to confirm
+        /// U_PDUs that wait for the node's confirmation
         under_way: u64 = stats.under_way
             => gauge("hf_access_under_way").unit("U_PDUs").head("under way");
         /// U_PDUs given to the node
@@ -195,13 +195,13 @@ described! {
         rejected: u64 = stats.rejected => counter("hf_access_rejected").head("rejected");
         /// U_PDUs that it delivered
         indications: u64 = stats.indications => counter("hf_access_indications").head("came");
-        /// Times that it told its client to stop
+        /// Stops that it sent to its client
         stops: u64 = stats.stops => counter("hf_access_stops").head("stops");
         /// Bindings that it refused
         refused: u64 = stats.refused => counter("hf_access_refused").head("bindings refused");
         /// Bindings that were lost
         lost: u64 = stats.lost => counter("hf_access_lost").head("lost");
-        /// Primitives of its that made no sense
+        /// Its invalid primitives
         invalid: u64 = stats.invalid
             => counter("hf_access_invalid").unit("primitives").head("invalid");
     }

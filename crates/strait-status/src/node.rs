@@ -51,11 +51,11 @@ described! {
         fragmented: u64 = stats.fragmented => counter("fragmented_packets");
         /// Packets whose fate is open
         held: u64 = stats.held() => gauge("held_packets");
-        /// Octets that were no IP packet
+        /// Octets that aren't an IP packet
         malformed: u64 = stats.malformed => counter("malformed_packets");
         /// ICMP errors withheld by their rate limit
         icmp_limited: u64 = stats.icmp_limited => counter("icmp_limited");
-        /// Packets destroyed, by cause
+        /// Packets dropped, by cause
         dropped: Counts = causes(&stats.dropped) => counter("dropped_packets").by("cause", &[]);
     }
 }
@@ -63,7 +63,7 @@ described! {
 described! {
     /// Packets and their octets.
     pub struct Volume from volume: local::Volume {
-        /// Packets kept off the links: chatter not let out, questions answered here
+        /// Packets kept off the links: chatter, and questions answered here
         packets: u64 = volume.packets => counter("kept_off_packets").head("packets");
         /// Octets of the packets kept off the links
         octets: u64 = volume.octets => counter("kept_off_octets").head("octets");
@@ -82,21 +82,21 @@ fn volumes(stats: &LocalStats, wanted: &str) -> Volumes {
 described! {
     /// What was kept off the links.
     pub struct Local from stats: &LocalStats {
-        /// Chatter that wasn't let out, by kind
+        /// Chatter kept off the links, by kind
         chatter: Volumes = volumes(stats, "chatter");
-        /// Questions that were answered here, by kind
+        /// Questions answered here, by kind
         answered: Volumes = volumes(stats, "answered");
-        /// By kind: given to the host side in place of what was kept off a link on the other side
+        /// Hellos repeated to the host side, by kind
         repeated: Volumes = volumes(stats, "repeated");
         /// Replies stored, and given up early
         stored: u64 = stats.stored => counter("stored_replies").of("event", "stored");
-        /// Stored replies given up before their time
+        /// Stored replies discarded before their time
         forgotten: u64 = stats.forgotten => counter("stored_replies").of("event", "forgotten");
-        /// Stored replies given up for want of place
+        /// Stored replies discarded for lack of room
         displaced: u64 = stats.displaced => counter("stored_replies").of("event", "displaced");
-        /// Addresses, askers and words of the local network given up for want of place
+        /// Addresses, askers and hellos of the local network discarded for lack of room
         crowded: u64 = stats.crowded => counter("local_crowded");
-        /// Times that an address of the local network was another station's than shortly before
+        /// Times that an address of the local network changed its station
         moved: u64 = stats.moved => counter("local_moved");
     }
 }
@@ -129,7 +129,7 @@ described! {
         sent_packets: u64 = class.sent.packets => counter("class_sent_packets").head("out");
         /// Octets of packets sent by links, by class
         sent_octets: u64 = class.sent.octets => counter("class_sent_octets").head("octets out");
-        /// Their rate of late; null where nobody measured it
+        /// Their recent rate; null if it isn't measured
         sent_bit_s: Option<u64> = None => column("out").unit("bit/s");
         /// The delay in this node that half of the packets sent by links don't exceed
         delay_p50_s: Option<f64> = quantile_s(&class.sent.delay, 0.5)
@@ -143,7 +143,7 @@ described! {
         /// Octets of packets given to the host side, by class
         delivered_octets: u64 = class.delivered.octets
             => counter("class_delivered_octets").head("octets in");
-        /// Their rate of late; null where nobody measured it
+        /// Their recent rate; null if it isn't measured
         delivered_bit_s: Option<u64> = None => column("in").unit("bit/s");
         /// The delay in this node that half of the packets given to the host side don't exceed
         delivered_p50_s: Option<f64> = quantile_s(&class.delivered.delay, 0.5)
@@ -157,15 +157,15 @@ described! {
         /// Octets waiting, by class
         queued_octets: u64 = class.queued_octets
             => gauge("class_queued_octets").head("queued octets");
-        /// Packets destroyed, by class and cause
+        /// Packets dropped, by class and cause
         dropped: Counts = causes(&class.dropped) => counter("class_dropped_packets").by("cause", &[]);
         /// Packets marked «congestion experienced», by class
         marked: u64 = class.marked => counter("class_marked_packets");
-        /// Packets by what their class's policer found; nothing without one
+        /// Packets by the colour of their class's policer; none without one
         policed: Counts = policed(class) => counter("class_policed_packets").by("colour", &COLOURS);
         /// Sum of all delays
         delay_s: f64 = seconds(class.parts.total_ns());
-        /// Where the time of the packets in class_packets went, summed
+        /// Parts of the delay of the packets in class_packets, summed
         #[serde(with = "parts_s")]
         delay_parts_s: DelayParts = class.parts => counter("class_delay").unit("s").by("part", &[]);
     }
@@ -213,13 +213,13 @@ described! {
     pub struct Host from stats: &Stats {
         /// Batches for stable storage that are stable
         stored: u64 = stats.storage.stored => counter("storage_batches").of("result", "stored");
-        /// Batches for stable storage refused as no space was left
+        /// Batches for stable storage refused for lack of space
         full: u64 = stats.storage.full => counter("storage_batches").of("result", "full");
         /// Batches for stable storage that failed otherwise
         failed: u64 = stats.storage.failed => counter("storage_batches").of("result", "failed");
-        /// Times that the host's calendar was set anew
+        /// Steps of the host's calendar
         clock_steps: u64 = stats.calendar.steps => counter("clock_steps");
-        /// By how much it was set at last; below zero: back
+        /// The last step; below zero: back
         clock_step_s: f64 = stats.calendar.step_ns as f64 / 1e9 => gauge("clock_step").unit("s");
     }
 }
@@ -258,9 +258,9 @@ described! {
     pub struct Tap from tap: (&str, u64, u64) {
         /// Its name
         name: String = tap.0.into();
-        /// Records of packets that were shown
+        /// Records of packets sent
         records: u64 = tap.1 => counter("tap_records");
-        /// Records that it had no room for
+        /// Records lost for lack of room
         dropped: u64 = tap.2 => counter("tap_dropped");
     }
 }

@@ -51,20 +51,20 @@ described! {
         host_side: bool = port.stats.presence.is_host || port.is_host => gauge("port_host_side");
         /// Whether the port can send
         up: bool = port.stats.up => gauge("port_up");
-        /// Why it isn't up
+        /// The reason why it isn't up
         problem: Option<String> = None;
-        /// What its modem tells of the frames in its hands; null where nobody asked one
+        /// Its modem's reports on the frames that it holds; null without a request
         found: Option<String> = None;
-        /// Rate towards the neighbour, of several the first; null where no line sets one
+        /// Rate towards the neighbour, of several the first; null if no line sets one
         rate_bit_s: Option<u64> = port.rate_bit_s() => gauge("port_bit_rate");
-        /// Rate at which frames went to the only neighbour of late; null where no medium tells
+        /// Recent rate of frames to the only neighbour; null if the medium doesn't report it
         measured_bit_s: Option<u64> = port.stats.presence.measured_bit_s => gauge("port_measured_bit_rate");
         /// Share of the time since the start in which it sent
         #[serde(rename = "use")]
         busy_share: f64 = port.busy_share();
         /// Time spent sending
         busy_s: f64 = seconds(port.stats.busy_ns) => counter("port_busy").unit("s");
-        /// Since anything came by it; null where nothing has
+        /// Time since it received anything; null if it never did
         heard_s: Option<f64> = port.since_s(port.stats.presence.heard) => gauge("port_heard").unit("s");
         /// Packets that came whole
         packets_in: u64 = port.stats.presence.packets_in => counter("port_packets_in");
@@ -72,9 +72,9 @@ described! {
         frames_in: u64 = port.stats.frames_in => counter("port_frames_in");
         /// Octets received
         octets_in: u64 = port.stats.octets_in => counter("port_octets_in");
-        /// Rate of what was received of late; null where nobody measured it
+        /// Recent rate of received octets; null if it isn't measured
         in_bit_s: Option<u64> = None;
-        /// Rate of what was sent of late; null where nobody measured it
+        /// Recent rate of sent octets; null if it isn't measured
         out_bit_s: Option<u64> = None;
         /// Frames or segments sent
         frames_out: u64 = port.stats.frames_out => counter("port_frames_out");
@@ -98,9 +98,9 @@ described! {
             => counter("port_payload_compressed_octets");
         /// Packets whose payloads didn't get shorter
         payload_raw: u64 = port.stats.payload.raw => counter("port_payload_raw");
-        /// Packets that couldn't be told
+        /// Packets that couldn't be decompressed
         undecompressed: u64 = port.stats.undecompressed => counter("port_undecompressed");
-        /// What the ends of the link have agreed on; empty where nobody asked
+        /// The agreement of the ends of the link; empty if there was no negotiation
         agreement: String = port.stats.agreement.text();
         /// Frames from no neighbour
         strangers: u64 = port.stats.strangers => counter("port_strangers");
@@ -110,20 +110,20 @@ described! {
         refused: u64 = 0 => counter("port_refused");
         /// Times the port went down
         downs: u64 = port.stats.presence.downs => counter("port_downs");
-        /// What concerns each of several neighbours; absent where there are not several
+        /// Each of several neighbours; absent if there is only one
         #[serde(skip_serializing_if = "Vec::is_empty")]
         neighbours: Vec<Neighbour> = neighbours(port);
-        /// What flows leave by it
+        /// The flows that leave by it
         flows: PortFlows = PortFlows::new(&port.stats.flows);
-        /// Real-time packets that go inside others; absent where there were none
+        /// Real-time packets that go inside others; absent if there were none
         #[serde(skip_serializing_if = "Option::is_none")]
         urgent: Option<Urgent> = Urgent::of(&port.stats.urgent);
-        /// What of its octet stream is sent again; absent where nothing was
+        /// Repairs of its octet stream; absent if there were none
         #[serde(skip_serializing_if = "Option::is_none")]
         repairs: Option<Repairs> = Repairs::of(&port.stats.repairs);
-        /// What repairs cost and hold; null where nothing is repaired
+        /// Cost and state of repairs; null if nothing is repaired
         hop: Option<Hop> = Hop::of(&port.stats.hop);
-        /// Its station on a radio, with its links; absent where there is none
+        /// Its station on a radio, with its links; absent if there is none
         #[serde(skip_serializing_if = "Option::is_none")]
         hf: Option<Station> = Station::of(port.stats);
     }
@@ -145,7 +145,7 @@ described! {
         /// Octets sent to it
         octets_out: u64 = neighbour.0.octets_out
             => counter("port_neighbour_octets_out").head("octets sent");
-        /// Since it was heard; null where it never was
+        /// Time since it was heard; null if it never was
         heard_s: Option<f64> = neighbour.1.since_s(neighbour.0.heard)
             => gauge("port_neighbour_heard").unit("s").head("heard [s ago]");
     }
@@ -162,10 +162,10 @@ described! {
         /// The true gap that half of them don't exceed
         gap_actual_p50_s: Option<f64> = quantile_s(&stats.gaps.actual, 0.5)
             => column("true p50").unit("s");
-        /// How far off predictions were, that of 95 of 100
+        /// Error of predictions, that of 95 of 100
         gap_error_p95_s: Option<f64> = quantile_s(&stats.gaps.error, 0.95)
             => column("error p95").unit("s");
-        /// Packets of calls that nothing was predicted of
+        /// Packets of calls without a prediction
         gaps_unforeseen: u64 = stats.gaps.unforeseen
             => counter("port_gaps_unforeseen").head("unforeseen");
         /// Segments of other packets made shorter to fit a gap
@@ -182,7 +182,7 @@ described! {
         calls_refused: u64 = stats.refused => counter("port_calls_refused").head("refused");
         /// Flows in the table
         known: u64 = stats.known => gauge("port_flows").head("flows");
-        /// Flows that made way for new ones in a full table
+        /// Flows replaced by new ones in a full table
         displaced: u64 = stats.displaced => counter("port_flows_displaced").head("displaced");
     }
 }
@@ -216,7 +216,7 @@ impl Urgent {
 described! {
     /// What of an octet stream is sent again where it was lost.
     pub struct Repairs from stats: &RepairStats {
-        /// Whether it repeats what the other end misses
+        /// Whether it repeats segments that the other end misses
         sends: bool = stats.sends;
         /// Whether it has seen errors, and wants the other end to repeat
         wishes: bool = stats.wishes;
@@ -229,21 +229,21 @@ described! {
         segments_in: u64 = stats.segments_in => counter("port_repairs_segments_in").head("received");
         /// Segments received again
         duplicates: u64 = stats.duplicates => counter("port_repairs_duplicates").head("again");
-        /// Segments not taken for want of room
+        /// Segments refused for lack of room
         refused: u64 = stats.refused => counter("port_repairs_refused").head("refused");
-        /// Missing segments that weren't waited for any longer
+        /// Missing segments given up
         skipped: u64 = stats.skipped => counter("port_repairs_skipped").head("given up");
         /// Notes about repairs sent
         notes: u64 = stats.notes => counter("port_repairs_notes").head("notes");
         /// Their octets
         notes_octets: u64 = stats.notes_octets
             => counter("port_repairs_notes_octets").head("octets of notes");
-        /// Notes of what was never sent
+        /// Notes about segments that were never sent
         forged: u64 = stats.forged => counter("port_repairs_forged").head("forged");
-        /// Octets of the segments that are sent and not acknowledged now
+        /// Octets of sent segments without an acknowledgement
         window_octets: u64 = stats.window_octets
             => gauge("port_repairs_window_octets").head("on their way");
-        /// Octets of the segments that wait for an earlier one now
+        /// Octets of segments that wait for an earlier one
         held_octets: u64 = stats.held_octets => gauge("port_repairs_held_octets").head("waiting");
     }
 }
@@ -259,38 +259,38 @@ described! {
     pub struct Hop from stats: &HopStats {
         /// Packets sent again
         repeated: u64 = stats.repeated => counter("port_hop_repeated");
-        /// Of these, those that had come before
+        /// Of these, those that had arrived before
         needless: u64 = stats.needless => counter("port_hop_needless");
-        /// Copies that went behind packets sent again
+        /// Copies behind packets sent again
         copied: u64 = stats.copied => counter("port_hop_copied");
         /// Parity frames sent
         parities: u64 = stats.parities => counter("port_hop_parities");
-        /// Lost packets that parity frames made again
+        /// Lost packets restored by parity frames
         restored: u64 = stats.restored => counter("port_hop_restored");
         /// Frames sent without a packet
         control: u64 = stats.control => counter("port_hop_control");
         /// Packets received again
         duplicates: u64 = stats.duplicates => counter("port_hop_duplicates");
-        /// Packets not taken for want of room; their sender repeats them
+        /// Packets refused for lack of room; their sender repeats them
         refused: u64 = stats.refused => counter("port_hop_refused");
         /// Frames that were damaged, or belonged to another life of either end
         foreign: u64 = stats.foreign => counter("port_hop_foreign");
-        /// Acknowledgements of what was never sent
+        /// Acknowledgements of packets that were never sent
         forged: u64 = stats.forged => counter("port_hop_forged");
         /// Packets handed on out of order, after waiting for an earlier one
         impatient: u64 = stats.impatient => counter("port_hop_impatient");
-        /// Times that a neighbour began anew, its first beginning included
+        /// Starts of a neighbour, including the first
         renewals: u64 = stats.renewals => counter("port_hop_renewals");
-        /// Hellos of neighbours that speak another format: nothing is sent to them
+        /// Hellos of neighbours with another format: nothing is sent to them
         other_format: u64 = stats.other_format => counter("port_hop_other_format");
         /// Hellos of neighbours whose check is another: nothing is sent to them
         other_check: u64 = stats.other_check => counter("port_hop_other_check");
-        /// Packets that were sent and not acknowledged at the most
+        /// The most sent packets without an acknowledgement
         window_packets_most: u64 = stats.window_packets_most
             => gauge("port_hop_window_packets_most");
-        /// Octets of the packets that are sent and not acknowledged now
+        /// Octets of sent packets without an acknowledgement
         window_octets: u64 = stats.window_octets => gauge("port_hop_window_octets");
-        /// Octets of the packets that wait for an earlier one now
+        /// Octets of packets that wait for an earlier one
         order_octets: u64 = stats.order_octets => gauge("port_hop_order_octets");
     }
 }

@@ -20,7 +20,7 @@ described! {
     pub struct Streams from ledger: &StreamLedger {
         /// Streams opened
         opened: u64 = ledger.opened => counter("streams_opened").head("opened");
-        /// Streams that are open
+        /// Open streams
         open: u64 = ledger.open() => gauge("streams_open").head("open");
         /// Streams whose both directions ended
         ended: u64 = ledger.ended => counter("streams_ended").head("ended");
@@ -33,7 +33,7 @@ described! {
             => counter("streams_delivered_octets").head("delivered");
         /// Octets lost by resets
         lost_octets: u64 = ledger.lost => counter("streams_lost_octets").head("lost");
-        /// Octets that wait
+        /// Waiting octets
         held_octets: u64 = ledger.held() => gauge("streams_held_octets").head("held");
     }
 }
@@ -44,21 +44,21 @@ fn faults(stats: &TlsStats) -> Counts {
 }
 
 described! {
-    /// A service that sends back what it gets.
+    /// An echo service.
     pub struct Echo from stats: &EchoStats {
         /// Its connections
         streams: Streams = Streams::new(&stats.streams);
         /// Octets put on stable storage for its connections, compressed and with their digests
         stored_octets: u64 = stats.stored => counter("echo_stored_octets");
-        /// Clients that weren't allowed to connect
+        /// Refused clients
         refused: u64 = stats.refused => counter("echo_refused");
         /// Connections secured by TLS
         secured: u64 = stats.tls.secured => counter("echo_secured");
-        /// Connections whose TLS failed, by what was wrong
+        /// Connections whose TLS failed, by cause
         tls_failed: Counts = faults(&stats.tls) => counter("echo_tls_failed").by("fault", &[]);
         /// Datagrams sent back
         datagrams: u64 = stats.datagrams => counter("echo_datagrams");
-        /// Datagrams not sent back: other echoes', and those for which there was no room
+        /// Datagrams not sent back: from other echoes, or for lack of room
         datagrams_dropped: u64 = stats.datagrams_dropped => counter("echo_datagrams_dropped");
     }
 }
@@ -76,29 +76,29 @@ described! {
         /// Partners that have been heard and aren't lost
         partners_known: u64 = stats.partners_known
             => gauge("proxy_partners_known").head("partners");
-        /// Prefixes that partners say are behind them
+        /// Prefixes announced by partners
         announced: u64 = stats.announced => gauge("proxy_announced");
-        /// Clients that have no connection, by what was wrong
+        /// Refused clients, by cause
         refused: Counts = refusals(stats)
             => counter("proxy_refused").by("cause", &[]).head("refused");
-        /// Clients who passed as without the proxy, as their partner was silent
+        /// Clients that bypassed the proxy, because their partner was silent
         passed: u64 = stats.passed => counter("proxy_passed").head("passed");
-        /// Octets of hosts here that were taken for partners
+        /// Octets of hosts here, accepted for partners
         octets: u64 = stats.octets => counter("proxy_octets").head("octets");
-        /// Octets of streams for these, compressed where that is less
+        /// Octets of streams for these, after compression
         octets_line: u64 = stats.octets_line
             => counter("proxy_octets_line").head("compressed");
-        /// Clients who asked by SOCKS or HTTP CONNECT
+        /// Clients that asked by SOCKS or HTTP CONNECT
         explicit: u64 = stats.explicit => counter("proxy_explicit");
         /// Streams of the gateway's own message switch
         lanes: u64 = stats.lanes => gauge("proxy_lanes").head("lanes");
-        /// Clients who were connected before their server's answer, as that took too long
+        /// Clients connected before their server's late answer
         early: u64 = stats.early => counter("proxy_early");
-        /// Streams not opened, as there were as many as there may be
+        /// Streams refused, because the limit was reached
         full: u64 = stats.sessions.refused => counter("proxy_full");
-        /// Octets of all streams that may wait, of each direction
+        /// Room for waiting octets of all streams, in each direction
         memory_octets: u64 = stats.octets_max => gauge("proxy_memory_octets");
-        /// How often a stream was stopped, as others have too much waiting
+        /// Stops of a stream for lack of memory
         starved: u64 = stats.sessions.starved => counter("proxy_starved");
         /// Datagrams with items taken in
         datagrams_in: u64 = stats.sessions.datagrams_in
@@ -109,15 +109,15 @@ described! {
         /// Octets of these, without headers of IP and UDP
         octets_out: u64 = stats.sessions.octets_out
             => counter("proxy_octets_out").head("octets out");
-        /// Datagrams whose contents were sent again
+        /// Datagrams with repeated contents
         repaired: u64 = stats.sessions.repaired => counter("proxy_repaired").head("repaired");
-        /// Datagrams that came twice
+        /// Duplicate datagrams
         duplicates: u64 = stats.sessions.duplicates => counter("proxy_duplicates");
-        /// Datagrams that weren't any
+        /// Invalid datagrams
         malformed: u64 = stats.sessions.malformed => counter("proxy_malformed");
-        /// Datagrams for another incarnation, or from a partner that hasn't said who it is
+        /// Datagrams for another incarnation, or from a partner before its hello
         strangers: u64 = stats.sessions.strangers => counter("proxy_strangers");
-        /// How often a partner began anew
+        /// Restarts of partners
         restarts: u64 = stats.sessions.restarts => counter("proxy_restarts").head("restarts");
     }
 }
@@ -129,23 +129,23 @@ described! {
         questions: u64 = stats.questions => counter("dns_questions").head("questions");
         /// Questions answered from the cache
         hits: u64 = stats.hits => counter("dns_hits").head("known");
-        /// Questions answered by what had outlived its life
+        /// Questions answered by expired answers
         stale: u64 = stats.stale => counter("dns_stale").head("stale");
-        /// Questions that were crossing a link already
+        /// Questions already under way
         joined: u64 = stats.joined => counter("dns_joined").head("joined");
         /// Questions that their clients repeated
         repeats: u64 = stats.repeats => counter("dns_repeats").head("repeats");
-        /// Answers that say that none came in time
+        /// SERVFAIL answers for lack of an answer in time
         late: u64 = stats.late => counter("dns_late").head("late");
-        /// Questions not taken, as too much waited
+        /// Questions refused, because too many waited
         full: u64 = stats.full => counter("dns_full");
-        /// Messages of clients that may not ask
+        /// Messages of clients outside `clients`
         refused: u64 = stats.refused => counter("dns_refused").head("refused");
-        /// Answers cut short, as their client gets much more than it asks
+        /// Answers truncated to protect forged clients
         cut: u64 = stats.own.cut => counter("dns_cut");
-        /// Octets that clients asked and heard, without headers of IP and UDP
+        /// Octets between clients and gateway, without headers of IP and UDP
         client_octets: u64 = stats.own.client_octets => counter("dns_client_octets").head("clients' octets");
-        /// Messages and frames that weren't any
+        /// Invalid messages and frames
         malformed: u64 = stats.malformed => counter("dns_malformed");
         /// Questions sent across links
         asked: u64 = stats.asked => counter("dns_asked").head("asked");
@@ -155,7 +155,7 @@ described! {
         lost: u64 = stats.lost => counter("dns_lost").head("lost");
         /// Answers of partners
         answered: u64 = stats.answered => counter("dns_answered").head("answered");
-        /// Answers of partners to what wasn't asked
+        /// Answers of partners without a question
         unasked: u64 = stats.unasked => counter("dns_unasked");
         /// Octets given to links, without headers of IP and UDP
         octets_out: u64 = stats.octets_out => counter("dns_octets_out").head("octets out");
@@ -165,35 +165,35 @@ described! {
         known: u64 = stats.known => gauge("dns_known").head("cached");
         /// Octets of the cache
         known_octets: u64 = stats.known_octets => gauge("dns_known_octets");
-        /// Names and types that left the cache for want of room
+        /// Names and types that left the cache for lack of room
         evicted: u64 = stats.evicted => counter("dns_evicted").head("evicted");
         /// Questions of partners
         served: u64 = stats.served => counter("dns_served").head("served");
         /// Questions that partners sent again
         served_again: u64 = stats.served_again => counter("dns_served_again");
-        /// Questions of partners not taken
+        /// Refused questions of partners
         unserved: u64 = stats.unserved => counter("dns_unserved");
         /// Questions to resolvers
         resolved: u64 = stats.resolvers.resolved => counter("dns_resolved").head("resolved");
         /// Questions that resolvers left without an answer
         unanswered: u64 = stats.resolvers.unanswered => counter("dns_unanswered");
-        /// Answers that weren't a resolver's to what it had been asked
+        /// Answers that don't match a question to a resolver
         forged: u64 = stats.resolvers.forged => counter("dns_forged");
         /// Questions of clients that rules answered
         ruled: u64 = stats.own.ruled => counter("dns_ruled").head("by rule");
-        /// Questions of clients that were answered by an address ahead of the name's own
+        /// Questions answered by an address ahead
         ahead: u64 = stats.own.ahead => counter("dns_ahead").head("ahead");
-        /// Packets whose address ahead of a name's own was translated
+        /// Packets translated from an address ahead
         translated: u64 = stats.own.translated => counter("dns_translated");
-        /// Addresses ahead that partners were asked about
+        /// Questions to partners about addresses ahead
         strange: u64 = stats.own.strange => counter("dns_strange");
-        /// Changes told without being asked for, to partners or by them
+        /// Changes reported to partners or by them, without a question
         changes: u64 = stats.fresh.changes => counter("dns_changes").head("changes");
         /// Names that partners keep fresh
         watched: u64 = stats.fresh.watched => gauge("dns_watched").head("kept fresh");
         /// Names that are kept fresh for partners
         watching: u64 = stats.fresh.watching => gauge("dns_watching");
-        /// Questions asked again by a stream, as the answer was too long for a datagram
+        /// Questions repeated over TCP, because the answer was too long for a datagram
         resolved_by_stream: u64 = stats.resolvers.by_stream => counter("dns_resolved_by_stream");
     }
 }
@@ -201,11 +201,11 @@ described! {
 described! {
     /// Prefixes that the host is to reach by the node.
     pub struct Led from stats: &LedStats {
-        /// Prefixes that the host is to reach by the node
+        /// Prefixes for which the host needs a route by the node
         wanted: u64 = stats.wanted => gauge("led_prefixes").head("wanted");
         /// Of these, those that are in the host's routing table
-        there: u64 = stats.there => gauge("led_prefixes_there").head("there");
-        /// Prefixes withdrawn from the host, as no way led there
+        there: u64 = stats.there => gauge("led_prefixes_there").head("present");
+        /// Prefixes withdrawn from the host for lack of a path
         withdrawals: u64 = stats.withdrawals => counter("led_withdrawals").head("withdrawn");
         /// Prefixes that the host's routing table refused
         refusals: u64 = stats.refusals => counter("led_refusals").head("refused");
@@ -215,69 +215,69 @@ described! {
 described! {
     /// A message switch.
     pub struct Mail from stats: &MailStats {
-        /// Messages stored, and answered for
+        /// Messages stored and acknowledged
         accepted: u64 = stats.accepted => counter("mail_accepted").head("taken");
         /// Octets of their texts
         octets_in: u64 = stats.octets_in => counter("mail_octets_in");
         /// Octets of texts given to other switches
         octets_out: u64 = stats.octets_out => counter("mail_octets_out").head("octets out");
-        /// Octets of these on the line: other switches of ours get them packed
+        /// Octets of these on the line, after compression
         octets_out_packed: u64 = stats.octets_out_packed => counter("mail_octets_out_packed").head("packed");
-        /// Octets that were there already when a message that broke off went on
+        /// Octets not sent again when an interrupted message resumed
         resumed_octets: u64 = stats.slow.resumed_octets => counter("mail_resumed_octets");
-        /// Messages that came again, and aren't there twice
+        /// Repeated messages that were recognised
         repeats: u64 = stats.repeats => counter("mail_repeats");
-        /// Messages whose text went first
+        /// Messages whose text was sent first
         texts_first: u64 = stats.slow.texts_first => counter("mail_texts_first");
-        /// Times that a next hop asked for its messages
+        /// Polls by next hops
         polls: u64 = stats.slow.polls => counter("mail_polls");
-        /// Messages that came whole and weren't taken
+        /// Complete messages that were refused
         refused: u64 = stats.refused => counter("mail_refused").head("refused");
-        /// Clients that may not come
+        /// Refused clients
         strangers: u64 = stats.strangers => counter("mail_strangers");
         /// Wrong names or passwords
         wrong_passwords: u64 = stats.wrong_passwords => counter("mail_wrong_passwords").head("wrong passwords");
-        /// Copies that lie in a mailbox
+        /// Copies in mailboxes
         delivered: u64 = stats.delivered => counter("mail_delivered").head("delivered");
-        /// Recipients whose message another switch took
+        /// Recipients whose message another switch accepted
         relayed: u64 = stats.relayed => counter("mail_relayed").head("relayed");
-        /// Recipients that never get theirs
+        /// Recipients whose message failed
         failed: u64 = stats.failed => counter("mail_failed").head("failed");
-        /// Recipients refused for now
+        /// Recipients deferred
         deferred: u64 = stats.deferred => counter("mail_deferred").head("later");
         /// Reports made
         reports: u64 = stats.reports => counter("mail_reports").head("reports");
-        /// Failures that nobody is told of
+        /// Failures without a report
         untold: u64 = stats.untold => counter("mail_untold");
-        /// Connections to other switches that were there
+        /// Connections to other switches
         connections: u64 = stats.connections => counter("mail_connections").head("connected");
         /// Connections to other switches that broke or were refused
         broken: u64 = stats.broken => counter("mail_broken").head("broken");
-        /// Stops within a message for a higher one
+        /// Interruptions of a message for a higher one
         paused: u64 = stats.paused => counter("mail_paused").head("paused");
-        /// Messages that went over to another next hop
+        /// Messages moved to another next hop
         moved: u64 = stats.moved => counter("mail_moved").head("moved");
-        /// Next hops that are down or silent for so long that others have their messages
+        /// Next hops that are out, so that others have their messages
         hops_out: u64 = stats.hops_out => gauge("mail_hops_out").head("hops out");
         /// Batches that couldn't be stored at once
         unstored: u64 = stats.unstored => counter("mail_unstored");
         /// Stored envelopes that couldn't be read
         unreadable: u64 = stats.unreadable => counter("mail_unreadable");
-        /// Messages that wait for longer than their precedence may
+        /// Messages that exceed the time limit of their precedence
         overdue: u64 = stats.overdue => gauge("mail_overdue").head("overdue");
-        /// The least precedence that goes to other switches (0: all)
+        /// The least precedence sent to other switches (0: all)
         minimize: u64 = stats.minimize => gauge("mail_minimize");
-        /// Deferred messages that are here
+        /// Stored Deferred messages
         deferred_here: u64 = stats.waiting[0] => gauge("mail_deferred_here");
-        /// Routine messages that are here
+        /// Stored Routine messages
         routine_here: u64 = stats.waiting[1] => gauge("mail_routine_here");
-        /// Priority messages that are here
+        /// Stored Priority messages
         priority_here: u64 = stats.waiting[2] => gauge("mail_priority_here");
-        /// Immediate messages that are here
+        /// Stored Immediate messages
         immediate_here: u64 = stats.waiting[3] => gauge("mail_immediate_here");
-        /// Flash messages that are here
+        /// Stored Flash messages
         flash_here: u64 = stats.waiting[4] => gauge("mail_flash_here");
-        /// Override messages that are here
+        /// Stored Override messages
         override_here: u64 = stats.waiting[5] => gauge("mail_override_here");
     }
 }
@@ -287,13 +287,13 @@ described! {
     pub struct Olsr from stats: &OlsrStats {
         /// Neighbours that hear the router
         neighbours: u64 = stats.neighbours => gauge("olsr_neighbours").head("hear it");
-        /// Of these, its relays: those that pass on what it says
+        /// Of these, its relays
         relays: u64 = stats.relays => gauge("olsr_relays").head("relays");
-        /// Those whose words it passes on
+        /// Neighbours that it relays for
         selectors: u64 = stats.selectors => gauge("olsr_selectors").head("relay for");
-        /// Routes that it has found
+        /// Learned routes
         routes: u64 = stats.routes => gauge("olsr_routes").head("routes");
-        /// How often a route changed, came or went
+        /// Changes of routes
         changes: u64 = stats.changes => counter("olsr_route_changes").head("changes");
         /// Packets sent
         packets_out: u64 = stats.packets_out => counter("olsr_packets_out").head("sent");
@@ -305,9 +305,9 @@ described! {
         malformed: u64 = stats.malformed => counter("olsr_malformed");
         /// Messages of others passed on
         forwarded: u64 = stats.forwarded => counter("olsr_forwarded").head("passed on");
-        /// Messages of others not passed on, as too many were there
+        /// Messages of others not passed on for lack of room
         crowded: u64 = stats.crowded => counter("olsr_crowded");
-        /// Neighbours lost by the medium's word
+        /// Neighbours lost by reports of the medium
         noticed: u64 = stats.noticed => counter("olsr_noticed").head("noticed");
     }
 }

@@ -49,9 +49,9 @@ impl TalkSource<'_> {
 described! {
     /// A flow, whatever port it leaves by, counted while it is among those with the most octets.
     pub struct TalkRow from flow: &TalkSource<'_> {
-        /// Who sends it
+        /// Its source
         source: String = flow.talker.key.src.to_string();
-        /// To whom
+        /// Its destination
         destination: String = flow.talker.key.dst.to_string();
         /// Its transport protocol
         protocol: u8 = flow.talker.key.protocol;
@@ -60,7 +60,7 @@ described! {
             FlowMark::Ports(from, to) => Some((from, to)),
             FlowMark::Spi(_) | FlowMark::Label(_) => None,
         };
-        /// What tells it from others where it has no ports: the index of ESP, or the flow label
+        /// For flows without ports: the index of ESP, or the flow label
         mark: Option<u32> = match flow.talker.key.mark {
             FlowMark::Ports(..) => None,
             FlowMark::Spi(mark) | FlowMark::Label(mark) => Some(mark),
@@ -69,7 +69,7 @@ described! {
         class: String = flow.class();
         /// Its code point
         dscp: u8 = flow.talker.value.dscp;
-        /// The port that it leaves by; empty before anything did
+        /// Its outgoing port; empty before the first packet has left
         port: String = flow.port();
         /// Packets taken in or made
         packets_in: u64 = flow.talker.value.talk.packets_in;
@@ -79,20 +79,20 @@ described! {
         packets_out: u64 = flow.talker.value.talk.packets_out;
         /// Their octets
         octets_out: u64 = flow.talker.value.talk.octets_out;
-        /// Packets that are here
+        /// Waiting packets
         held_packets: u64 = flow.talker.value.held_packets;
-        /// Packets destroyed, by cause
+        /// Packets dropped, by cause
         dropped: Counts = causes(&flow.talker.value.talk.dropped);
         /// Octets of the shortest packet
         octets_least: u32 = flow.talker.value.octets_least;
         /// Octets of the longest packet
         octets_most: u32 = flow.talker.value.octets_most;
-        /// Where the time of the packets that left went, summed
+        /// Parts of the delay of the packets that left, summed
         #[serde(with = "parts_s")]
         delay_parts_s: DelayParts = flow.talker.value.parts;
-        /// Of late, those that stayed longest, the longest first, and the last that was dropped
+        /// Recent packets with the longest delay, the longest first, and the last dropped one
         packets: Vec<Ended> = flow.ended();
-        /// Since its last packet came
+        /// Time since its last packet
         idle_s: f64 = flow.now.since(flow.talker.seen).as_secs_f64();
     }
 }
@@ -106,7 +106,7 @@ described! {
         packets_in: u64 = host.value.packets_in;
         /// Their octets
         octets_in: u64 = host.value.octets_in;
-        /// Flows that it began
+        /// Flows that it started
         flows: u64 = host.value.flows;
     }
 }

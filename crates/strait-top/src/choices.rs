@@ -10,8 +10,8 @@ pub(crate) const COLUMNS: [Column; 5] = [
     words("at", 9, "the port, the class or the service"),
     words("chose", 20, "what it does"),
     words("as", 21, "why"),
-    words("held back by", 14, "why it doesn't do more"),
-    words("until", 11, "what would change it"),
+    words("held back by", 14, "the obstacle"),
+    words("until", 11, "the end of the obstacle"),
 ];
 
 pub(crate) fn rows(span: &Span<'_>) -> Vec<Row> {

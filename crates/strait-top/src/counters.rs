@@ -6,9 +6,9 @@ use crate::table::{Cell, Column, Row, figures, words};
 use strait_status::number::{short, time};
 
 pub(crate) const COLUMNS: [Column; 4] = [
-    words("part", 8, "what it belongs to"),
+    words("part", 8, "its subject"),
     words("what", 40, "what is counted"),
-    figures("now", 8, "since the start, or how much there is"),
+    figures("now", 8, "since the start, or the present amount"),
     figures("a second", 8, "growth of late"),
 ];
 
@@ -106,7 +106,7 @@ pub(crate) fn mail(span: &Span<'_>) -> Vec<Row> {
     let rows = Rows::new(span).of("mail", |it| it.mail.as_ref()).rows;
     let (mut lanes, others): (Vec<Row>, _) = rows
         .into_iter()
-        .partition(|it| it.cells[1].text.ends_with("messages that are here"));
+        .partition(|it| it.cells[1].text.ends_with("stored messages"));
     lanes.reverse();
     for lane in &mut lanes {
         lane.worst = 2.0;

@@ -16,21 +16,21 @@ use strait_status::number::{percent, time};
 const WHY_LINES: u16 = 3;
 
 const HELP: &str = "\
-Tab, Shift-Tab, 1 .. 0    the next view, the one before, one by its number
-n, N                      the next gateway, the one before
-w                         all that is wrong, and what to look at next
-Enter                     packets behind the first row, or behind what is wrong
-/ or F4                   find: rows that have all words; Esc shows all again
-> or F6, <                sort by another column; all round: the worst first
-I                         turn the order round
+Tab, Shift-Tab, 1 .. 0    next view, previous view, a view by its number
+n, N                      next gateway, previous gateway
+w                         all findings, with their remedies
+Enter                     packets behind the first row, or behind the findings
+/ or F4                   find rows with all words; Esc shows all again
+> or F6, <                sort by another column; after the last: the worst first
+I                         reverse the order
 c or F2                   choose columns
 arrows, PgUp, PgDn, Home, End    other rows and columns
-p or space                pause, and go on
-[ ]   + -                 of a recording: 10 s back, 10 s on; faster, slower
-Ctrl-L                    draw all anew, if the line garbled it
+p or space                pause and resume
+[ ]   + -                 in a recording: 10 s back, 10 s forward; faster, slower
+Ctrl-L                    redraw, if the line garbled the picture
 q or F10                  the end
 
-wait is without the time on the line. A number with ! needs attention. Rates and
+wait excludes the time on the line. A number with ! needs attention. Rates and
 shares are of the last ten seconds. 9.60k is 9600.
 
 Any key goes back.";
@@ -87,13 +87,7 @@ fn put(buffer: &mut Buffer, (x, y): (u16, u16), width: u16, text: &str, style: S
 fn top(app: &App, buffer: &mut Buffer, styles: Styles) -> u16 {
     let width = buffer.area.width;
     let Some(node) = app.node() else {
-        put(
-            buffer,
-            (0, 0),
-            width,
-            "nothing was heard yet",
-            styles.strong,
-        );
+        put(buffer, (0, 0), width, "nothing received yet", styles.strong);
         return 1;
     };
     let span = node.span();
@@ -115,7 +109,7 @@ fn top(app: &App, buffer: &mut Buffer, styles: Styles) -> u16 {
     put(buffer, (0, 0), width, &text, styles.strong);
     let (said, bad) = match (&node.gone, &span) {
         (Some(gone), _) => (format!("SILENT: {gone}"), true),
-        (None, None) => ("waiting for its first word".into(), false),
+        (None, None) => ("waiting for the first answer".into(), false),
         (None, Some(_)) => (node.why().line(), !node.why().is_well()),
     };
     let style = if bad { styles.bad } else { Style::new() };

@@ -273,7 +273,7 @@ fn a_node_shows_what_it_has() {
     assert_eq!(app.views(), [View::Links, View::Classes, View::Counters]);
     let mut app = app_of([]);
     assert_eq!(app.views(), [View::Links]);
-    assert!(picture(&mut app, 80, 24).contains("waiting for its first word"));
+    assert!(picture(&mut app, 80, 24).contains("waiting for the first answer"));
     app.hear((0, Err("nobody is there".into())));
     assert!(picture(&mut app, 80, 24).contains("SILENT: nobody is there"));
     app.hear((0, Ok(everything(1))));
@@ -293,7 +293,7 @@ fn a_choice_is_there_while_it_is_made() {
     app.hear((0, Ok(quiet.clone())));
     quiet.uptime_s += 30.0;
     app.hear((0, Ok(quiet)));
-    assert_eq!(column(&app, 1), ["2400 bit/s", "repeats what is lost"]);
+    assert_eq!(column(&app, 1), ["2400 bit/s", "repeats losses"]);
 }
 
 /// The texts of a column, from the top.

@@ -141,12 +141,16 @@ fn saved(plain: u64, compressed: u64) -> Cell {
 
 const LINKS: [Column; 13] = [
     words("link", 8, "the node file's name of the port"),
-    words("state", 6, "up, what its modem tells, or why it is down"),
+    words(
+        "state",
+        6,
+        "up, its modem's reports, or the reason why it is down",
+    ),
     figures("rate", 6, "bit/s towards the neighbour"),
     figures("used", 5, "share of the time in which it sent"),
     figures("out", 6, "bit/s sent"),
     figures("in", 6, "bit/s received"),
-    figures("again", 5, "share of what it sent that was sent again"),
+    figures("again", 5, "share of the sent data that was repeated"),
     figures(
         "damaged",
         7,
@@ -210,7 +214,7 @@ const CLASSES: [Column; 14] = [
     figures(
         "p50",
         6,
-        "half of what links sent was here no longer, since the start",
+        "half of the packets on links waited no longer, since the start",
     ),
     figures("p99", 6, "99 of 100, since the start"),
     figures("class", 6, "of its stay: in its class"),
@@ -260,17 +264,17 @@ const FLOWS: [Column; 14] = [
     figures(
         "asks",
         5,
-        "bit/s that came; - if it is none of the 64 that count most",
+        "bit/s received; - if it isn't one of the 64 largest",
     ),
     figures("out", 5, "bit/s that left"),
     figures("wait", 5, "mean wait, without the time on the line"),
     figures("lost", 5, "share of its packets that was dropped"),
-    figures("here", 4, "packets that are here"),
-    words("is", 12, "what it is taken for"),
-    words("link", 8, "the port that it leaves by"),
+    figures("here", 4, "waiting packets"),
+    words("is", 12, "real-time, by the policy or by its pace"),
+    words("link", 8, "its outgoing port"),
     figures("needs", 6, "bit/s by size and period of its packets"),
     figures("silent", 6, "since its last packet"),
-    words("dropped for", 20, "causes, and how many packets of late"),
+    words("dropped for", 20, "causes, and recent packets"),
 ];
 
 type Key = (IpAddr, IpAddr, u8, Option<(u16, u16)>, Option<u32>);
@@ -365,8 +369,8 @@ fn flow(talk: Option<&FlowSpan<'_>>, known: Option<&FlowRow>, span: &Span<'_>) -
 const PACKETS: [Column; 14] = [
     words("flow", 33, "source, destination, protocol and ports"),
     words("class", 7, "its class"),
-    words("became", 9, "what became of it; of a dropped one, why"),
-    figures("stay", 6, "how long it was here"),
+    words("became", 9, "its outcome; of a dropped one, the cause"),
+    figures("stay", 6, "its time here"),
     figures("class", 6, "of its stay: in its class"),
     figures("turn", 6, "of its stay: for the right to send"),
     figures("line", 6, "of its stay: on the line"),
@@ -375,8 +379,8 @@ const PACKETS: [Column; 14] = [
     figures("proxy", 6, "of its stay: in a proxy"),
     figures("size", 6, "octets of the IP packet"),
     figures("ended", 6, "when, since the gateway's start"),
-    words("link", 8, "the port that its flow leaves by"),
-    words("packet", 16, "the same at each gateway on its way"),
+    words("link", 8, "the outgoing port of its flow"),
+    words("packet", 16, "the same at each gateway on its path"),
 ];
 
 /// A packet behind a number.
@@ -533,12 +537,12 @@ const STATIONS: [Column; 13] = [
     words("with", 8, "the other station"),
     words("state", 7, "whether there is a link"),
     figures("rate", 6, "bit/s towards it"),
-    figures("SNR", 5, "dB of what it sends, where the modem tells"),
+    figures("SNR", 5, "dB of its signal, if the modem reports it"),
     figures("window", 7, "frames under way, of the most"),
-    figures("lost", 5, "share of the frames sent last that was lost"),
-    figures("own", 5, "share of the time in which we sent to it"),
+    figures("lost", 5, "share of the latest frames that was lost"),
+    figures("own", 5, "share of the time used for sending to it"),
     figures("its", 5, "share of the time in which it sent"),
-    words("rate, why", 12, "why the rate was changed last"),
+    words("rate, why", 12, "the reason of the last change of rate"),
     figures("segment", 7, "octets of a new segment"),
     figures("advised", 7, "bit/s that the other station advises"),
     figures("queued", 6, "U_PDUs that wait in the station"),
@@ -606,7 +610,7 @@ fn stations(span: &Span<'_>) -> Vec<Row> {
 
 const NEIGHBOURS: [Column; 11] = [
     words("link", 8, "the port"),
-    words("neighbour", 10, "who is there; - where there is one only"),
+    words("neighbour", 10, "the neighbour; - if there is only one"),
     figures("rate", 6, "bit/s towards it"),
     figures("out", 6, "bit/s sent to it"),
     figures("heard", 6, "since it was heard"),
@@ -629,9 +633,9 @@ const NEIGHBOURS: [Column; 11] = [
     figures(
         "refused",
         7,
-        "packets not taken for want of room, since the start",
+        "packets refused for lack of room, since the start",
     ),
-    figures("renewed", 7, "times that a neighbour began anew"),
+    figures("renewed", 7, "restarts of a neighbour"),
 ];
 
 fn neighbours(span: &Span<'_>) -> Vec<Row> {

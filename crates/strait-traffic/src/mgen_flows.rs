@@ -31,7 +31,7 @@ pub(super) fn playable(script: &Script) -> Result<(), String> {
             What::Mod(flow, options) => (*flow, options.clone()),
             What::Join(_) | What::Leave(_) => {
                 return Err(format!(
-                    "line {line}: a scenario has no multicast: leave JOIN away"
+                    "line {line}: a scenario has no multicast: remove JOIN"
                 ));
             }
             What::Off(_) | What::Listen(..) | What::Ignore(..) => continue,

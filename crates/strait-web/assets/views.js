@@ -50,7 +50,7 @@ const leading = (view, head, text, find = text, more = {}) => words(head, text, 
 const overview = (view) => {
   const { now } = view.context.node;
   view.plot("Use of the links", percent, links(now).map((port, n) => line(`port ${port.name} use`, port.name, n)), { top: 1 });
-  view.plot("Mean stay of a packet, by class", seconds, active(now).map((one, n) => line(`class ${one.name} delay`, one.name, n)));
+  view.plot("Mean delay of a packet, by class", seconds, active(now).map((one, n) => line(`class ${one.name} delay`, one.name, n)));
   view.plot("Packets dropped a second, by class", number, active(now).map((one, n) => line(`class ${one.name} dropped`, one.name, n)));
   view.text("Packets since the start", "h2");
   const ends = el("p");
@@ -82,7 +82,7 @@ const linkView = (view) => {
     column("went down", ({ port }) => number(port.downs), { help: "Times since the start" }),
     column("headers save", ({ port }) => saved(port.plain_octets, port.compressed_octets), { help: "By header compression, since the start" }),
     column("payloads save", ({ port }) => saved(port.payload_plain_octets, port.payload_compressed_octets), { help: "By payload compression, since the start" }),
-    words("agreed", ({ port }) => port.agreement || "–", { help: "What the ends of the link have agreed on" }),
+    words("agreed", ({ port }) => port.agreement || "–", { help: "The agreement of the ends of the link" }),
   ], (node) => node.now.ports.map((port) => ({ port, node, name: port.name })));
   const { now } = view.context.node;
   for (const port of links(now)) {
@@ -111,19 +111,19 @@ const classView = (view) => {
     column("99 % within", ({ one }) => seconds(one.delivered_p99_s), { help: "Of packets given to the host side, since the start" }),
     words("dropped since the start", ({ one }) => listed(one.dropped)),
   ], (node) => node.now.classes.map((one) => ({ one, node, name: one.name })));
-  view.text("Where the time goes", "h2");
-  view.text("Mean stay of the packets that left between two snapshots, by what they were doing; the way on the line is predicted from its rate.");
+  view.text("Parts of the delay", "h2");
+  view.text("Mean delay of the packets that left between two snapshots, by its parts. The time on the line is predicted from its rate.");
   for (const one of active(view.context.node.now)) {
     view.plot(one.name, seconds, PARTS.map((part) => ({ key: `class ${one.name} ${part}`, label: WORDS[part], colour: `--part-${part}` })),
       { stacked: true });
   }
-  view.plot("Octets that wait", octets, active(view.context.node.now).map((one, n) => line(`class ${one.name} queued`, one.name, n)));
+  view.plot("Waiting octets", octets, active(view.context.node.now).map((one, n) => line(`class ${one.name} queued`, one.name, n)));
   view.counters("Class", (now) => now.classes.map((one) => [one.name, one]));
 };
 
 // Where packets went, and where their time went: what stands behind each number.
 const packetView = (view) => {
-  view.text("Of each flow that counts, of late: the packets that stayed longest, and the last that was dropped. The same packet has the same name at each gateway on its way.");
+  view.text("Of each of the largest flows: the recent packets with the longest delay, and the last dropped one. A packet has the same name at each gateway on its path.");
   const long = new Long("Packets", [
     words("flow", (one) => one.flow, { width: "minmax(26em, 2fr)" }),
     words("class", (one) => one.class, { width: "7em" }),
@@ -147,15 +147,15 @@ const endsOf = (flow) =>
 const talksOf = ({ now }) => Object.entries(now.talks).map(([name, talk]) => ({ name, ...talk })).sort((a, b) => b.wait_s - a.wait_s);
 
 const flowView = (view) => {
-  view.table("The flows that count most, of the last 10 s: those that wait longest first", [
+  view.table("The largest flows of the last 10 s, the longest wait first", [
     leading(view, "flow", ({ name }) => name),
     words("class", (one) => one.class),
     words("link", (one) => one.port),
-    column("asks", (one) => bits(one.asks_bit_s), { help: "What came of it" }),
+    column("asks", (one) => bits(one.asks_bit_s), { help: "Received rate" }),
     column("out", (one) => bits(one.out_bit_s)),
     column("wait", (one) => seconds(one.wait_s), { help: "Mean, without the time on the line" }),
     column("dropped", (one) => percent(one.lost), { bad: (one) => one.lost > 0.03 }),
-    column("here", (one) => number(one.held), { help: "Packets that are here" }),
+    column("here", (one) => number(one.held), { help: "Waiting packets" }),
     words("dropped for", (one) => listed(one.dropped)),
   ], talksOf);
   const long = new Long("Flows", [
@@ -278,11 +278,11 @@ const streamView = (view) => {
   if (view.context.node.now.proxy) {
     const line1 = el("p");
     view.add(line1, ({ now: { proxy } }) => {
-      line1.textContent = `Partners heard: ${number(proxy.partners_known)}. Of ${octets(proxy.octets)} taken for them, ` +
+      line1.textContent = `Partners heard: ${number(proxy.partners_known)}. Of ${octets(proxy.octets)} accepted for them, ` +
         `${octets(proxy.octets_line)} were left to send: ${saved(proxy.octets, proxy.octets_line)} saved.`;
     });
-    view.plot("Streams that are open", number, [line("proxy open", "open", 0)]);
-    view.plot("Octets taken, and what is left of them, a second", octets,
+    view.plot("Open streams", number, [line("proxy open", "open", 0)]);
+    view.plot("Octets accepted, and sent after compression, a second", octets,
       [line("proxy octets", "taken", 1), line("proxy octets_line", "compressed", 0)]);
   }
   view.counters("Streams", owners);
@@ -296,19 +296,19 @@ const nameView = (view) => {
     const crossed = dns.octets_out + dns.octets_in;
     line1.textContent = `${number(dns.asked)} of ${number(dns.questions)} questions crossed a link; ${number(without)} were ` +
       `answered or joined without. ${number(dns.known)} names are known, ${number(dns.lost)} questions were given up. ` +
-      `Clients asked and heard ${octets(dns.client_octets)}, and ${octets(crossed)} crossed: ${saved(dns.client_octets, crossed)} saved.`;
+      `Clients sent and received ${octets(dns.client_octets)}, and ${octets(crossed)} crossed: ${saved(dns.client_octets, crossed)} saved.`;
   });
   view.plot("Questions a second", number, [line("dns questions", "of clients", 1), line("dns asked", "across links", 0)]);
-  view.plot("Names that are known", number, [line("dns known", "names", 2)]);
+  view.plot("Known names", number, [line("dns known", "names", 2)]);
   view.counters("Dns", (now) => [[now.node, now.dns]]);
 };
 
 const mailView = (view) => {
-  view.table("Messages that are here, the most urgent first", [
+  view.table("Stored messages, the most urgent first", [
     words("precedence", ({ name }) => name),
     column("messages", ({ count }) => number(count)),
   ], ({ now }) => MAIL.map((name) => ({ name, count: now.mail[`${name}_here`] })));
-  view.plot("Messages that are here", number, MAIL.map((lane, n) => line(`mail ${lane}_here`, lane, n)));
+  view.plot("Stored messages", number, MAIL.map((lane, n) => line(`mail ${lane}_here`, lane, n)));
   view.counters("Mail", (now) => [[now.node, now.mail]]);
 };
 
@@ -324,7 +324,7 @@ const farView = (view) => {
   view.table("Far ends", [
     words("far end", (one) => one.name),
     column("age", (one) => (one.age_s === null ? "–" : seconds(one.age_s)), { bad: (one) => one.age_s > 60 }),
-    words("what is wrong", (one) => one.wrong || (one.age_s === null ? "–" : "nothing")),
+    words("finding", (one) => one.wrong || (one.age_s === null ? "–" : "nothing")),
     column("rate", (one) => bits(one.rate_bit_s)),
     column("out", (one) => bits(one.out_bit_s)),
     column("in", (one) => bits(one.in_bit_s)),
@@ -343,7 +343,7 @@ const farView = (view) => {
     column("out", ({ it }) => bits(it.out_bit_s)),
     ...figures,
   ], far("classes"), ({ at, it }) => `${at} ${it.name}`);
-  view.table("Their flows that wait longest", [
+  view.table("Their flows with the longest wait", [
     words("at", ({ at }) => at),
     words("flow", ({ it }) => it.flow || "–"),
     column("in", ({ it }) => bits(it.in_bit_s)),
@@ -354,7 +354,7 @@ const farView = (view) => {
 
 // What it decided by itself.
 const choiceView = (view) => {
-  view.table("What it chose", [
+  view.table("Its choices", [
     words("at", (one) => one.at),
     words("chose", (one) => one.chose, { bad: (one) => one.costs }),
     words("as", (one) => one.why),

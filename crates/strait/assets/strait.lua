@@ -64,7 +64,7 @@ local h = {
         "16 bits for real-time packets", 8, nil, 0x01),
     short_others = ProtoField.bool("strait.hello.short_others", "16 bits for others", 8, nil, 0x02),
     urgent = ProtoField.bool("strait.hello.urgent", "Has urgent frames", 8, nil, 0x04),
-    repairs = ProtoField.bool("strait.hello.repairs", "Repeats what is lost", 8, nil, 0x08),
+    repairs = ProtoField.bool("strait.hello.repairs", "Retransmits losses", 8, nil, 0x08),
     streams = ProtoField.uint8("strait.hello.streams", "Streams of real-time packets", base.HEX),
     sent = ProtoField.uint32("strait.hello.known_sent", "Known flows sent", base.HEX),
     received = ProtoField.uint32("strait.hello.known_received", "Known flows received", base.HEX),
@@ -81,7 +81,7 @@ local n = {
     from = ProtoField.uint8("strait.note.from", "Oldest number that may still come"),
     next = ProtoField.uint8("strait.note.next", "Next number"),
     base = ProtoField.uint8("strait.note.base", "First number missing"),
-    last = ProtoField.uint8("strait.note.last", "Number that came last"),
+    last = ProtoField.uint8("strait.note.last", "Last number received"),
     came = ProtoField.uint8("strait.note.came", "Came beyond it"),
 }
 local e = {
@@ -115,13 +115,13 @@ local lf = {
 }
 local uf = {
     frame = ProtoField.bytes("strait_urgent.frame", "Urgent frame"),
-    inside = ProtoField.bool("strait_urgent.inside", "Stands inside another frame"),
+    inside = ProtoField.bool("strait_urgent.inside", "Inside another frame"),
     masked = ProtoField.bool("strait_urgent.masked", "Masked"),
     length = ProtoField.uint16("strait_urgent.length", "Length"),
     check_ok = ProtoField.bool("strait_urgent.check_ok", "Check is right"),
 }
 local le = {
-    escape = ProtoExpert.new("strait_line.escape_wrong", "An escape that no sender makes",
+    escape = ProtoExpert.new("strait_line.escape_wrong", "Invalid escape",
         expert.group.MALFORMED, expert.severity.ERROR),
     given_up = ProtoExpert.new("strait_line.given_up", "Given up before its end",
         expert.group.SEQUENCE, expert.severity.WARN),

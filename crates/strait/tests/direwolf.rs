@@ -169,7 +169,7 @@ fn gateway(namespace: &Namespace, folder: &Path, name: &str, port: &str) -> Runn
     });
     let until = Instant::now() + LIMIT;
     let mut said = String::new();
-    while !said.contains("the modem tells its queue") {
+    while !said.contains("the modem reports its queue") {
         let left = until.saturating_duration_since(Instant::now());
         match receiver.recv_timeout(left) {
             Ok(line) => said += &(line + "\n"),

@@ -488,7 +488,7 @@ fn a_switch_logs_in_to_one_with_a_certificate_that_it_knows() {
     let check = check.arg("check").arg(folder.join("a.toml")).output();
     let warned = String::from_utf8(check.unwrap().stdout).unwrap();
     assert!(
-        warned.contains("nothing goes there without the password"),
+        warned.contains("no mail is sent there without the password"),
         "{warned}"
     );
     assert!(warned.contains("others may read or write"), "{warned}");

@@ -190,7 +190,7 @@ fn keys_lead_through_a_scenario_and_the_terminal_comes_back() {
     top.press("/5003\r", "find: 5003");
     top.press("\x1b", "F1 help");
     assert!(top.screen().contains("ICMP"));
-    top.press("w", "look next [class-full]");
+    top.press("w", "next [class-full]");
     top.press("q", "");
     assert_eq!(top.ended(), 0);
     assert!(top.is_as_before());

@@ -331,7 +331,8 @@ impl CellConfig {
     }
 
     pub(crate) fn validate(&self) -> Result<(), KeyError> {
-        let places = "needed: where each station is, like places = [[0, 0], [200, 0]] in metres";
+        let places = "needed: the place of each station, like places = [[0, 0], [200, 0]] in \
+                      metres";
         require("cell.places", self.places.len() >= 2, places)?;
         let finite = |place: &[f64; 2]| place.iter().all(|it| it.is_finite());
         let number = "a place is two numbers of metres";
@@ -339,11 +340,7 @@ impl CellConfig {
         let range = "it must be above 0";
         require("cell.reach", self.reach() > 0.0, range)?;
         let sense = self.sense.is_none_or(|sense| sense >= self.reach());
-        require(
-            "cell.sense",
-            sense,
-            "who is understood is noticed: write `reach` or more",
-        )?;
+        require("cell.sense", sense, "it must be `reach` or more")?;
         require(
             "cell.basic_rate",
             self.basic().0 >= 1000,
@@ -374,7 +371,7 @@ impl CellConfig {
             "slot, sifs and preamble are above 0, and at most 100 ms",
         )?;
         let one = self.path_file.is_none() || (self.moves.is_empty() && self.wander.is_none());
-        let why = "it says all movements: leave out `moves` and `wander`";
+        let why = "it has all movements: leave out `moves` and `wander`";
         require("cell.path_file", one, why)?;
         let capture = self.capture.is_none_or(|db| (0.0..=60.0).contains(&db));
         require("cell.capture", capture, "it is 0 to 60 dB")?;
@@ -426,7 +423,7 @@ impl CellConfig {
         require(
             "cell.rts",
             !contends,
-            "nobody contends with `tdma`: remove it",
+            "there is no contention with `tdma`: remove it",
         )
     }
 
@@ -469,7 +466,7 @@ impl CellConfig {
             require(
                 "cell.moves.from",
                 *free <= it.from.0,
-                "a station's moves stand in order and don't overlap",
+                "a station's moves must be in order, without overlap",
             )?;
             *free = it.until.0;
         }

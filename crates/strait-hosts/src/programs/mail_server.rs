@@ -123,7 +123,7 @@ impl Service {
                     self.say("550 5.1.1 no such mailbox");
                 }
             }
-            "data" if self.recipients.is_empty() => self.say("503 5.5.1 nobody to have it"),
+            "data" if self.recipients.is_empty() => self.say("503 5.5.1 no valid recipient"),
             "data" => {
                 self.text = Some(Vec::new());
                 self.say("354 go on");

@@ -28,7 +28,7 @@ pub fn apply(export: &Export, namespace: &Namespace) -> Result<Applied, Error> {
     let root = Root::of(&export.interface, namespace)?;
     if let Root::Foreign(kind) = &root {
         let doing = format!("set a queueing discipline on `{}`", export.interface);
-        let why = format!("it has one that isn't ours: {kind}");
+        let why = format!("it has one of another program: {kind}");
         let remedy = format!(
             "remove it first: tc qdisc del dev {} root",
             export.interface
@@ -133,12 +133,12 @@ fn output(
     let complaint = complaints
         .lines()
         .find(|line| !line.is_empty() && !line.starts_with("Warning"));
-    let why = complaint.unwrap_or("it failed without a word");
+    let why = complaint.unwrap_or("it failed without a message");
     let error = Error::invalid(doing(), why);
     Err(if why.contains("unknown") || why.contains("not found") {
         error.with_remedy(
-            "this kernel may lack it; SFQ, FQ-CoDel and PRIO: `strait policy export --plain-queues` \
-             does without",
+            "this kernel may lack it; `strait policy export --plain-queues` needs no SFQ, FQ-CoDel or \
+             PRIO",
         )
     } else {
         error

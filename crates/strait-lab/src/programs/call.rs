@@ -38,7 +38,7 @@ impl Program for Call {
             turn: None,
         } = flow.traffic
         else {
-            return Err(flow.wrong("both talk all the time here: leave `turns` away"));
+            return Err(flow.wrong("both talk all the time here: leave out `turns`"));
         };
         // The receiver first: it has to be there when the first packet comes.
         for end in [1, 0] {

@@ -32,7 +32,7 @@ impl Dig {
             return Err(flow.wrong("it is no dns"));
         };
         if flow.traffic_class() != 0 {
-            return Err(flow.wrong("dig marks nothing: leave `dscp` away"));
+            return Err(flow.wrong("dig marks nothing: leave out `dscp`"));
         }
         require("dig", "bind9-dnsutils")?;
         require("dnsmasq", "dnsmasq-base")?;
@@ -173,7 +173,7 @@ impl Program for Dig {
         let complaints = complaints.filter(|_| lookups.is_empty());
         let notes = complaints
             .into_iter()
-            .map(|why| format!("{}: no look-up came to an end: {why}", flow.config.name));
+            .map(|why| format!("{}: no look-up ended: {why}", flow.config.name));
         Collected {
             reports: vec![report(
                 &flow.config,

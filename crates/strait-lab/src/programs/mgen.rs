@@ -35,7 +35,7 @@ impl Mgen {
             return Err(flow.wrong("it is no udp"));
         };
         if payload_octets < PAYLOAD_MIN {
-            return Err(flow.wrong("`payload` must be at least 28 B where datagrams are `poisson`"));
+            return Err(flow.wrong("`payload` must be at least 28 B for `poisson` datagrams"));
         }
         require("mgen", "mgen")?;
         Ok(Self {

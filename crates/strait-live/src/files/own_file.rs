@@ -82,8 +82,8 @@ fn refuse_others(found: &fs::Metadata) -> io::Result<()> {
 /// What is written to a file is everybody's who has it by another name, or made it.
 fn refuse_shared(found: &fs::Metadata) -> io::Result<()> {
     let what = match (found.uid(), found.nlink()) {
-        (owner, _) if owner != geteuid().as_raw() => "somebody else's file is there",
-        (_, 2..) => "a file that has another name, too, is there",
+        (owner, _) if owner != geteuid().as_raw() => "another user's file is there",
+        (_, 2..) => "a file with another hard link is there",
         _ => return Ok(()),
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
@@ -92,7 +92,7 @@ fn refuse_shared(found: &fs::Metadata) -> io::Result<()> {
 /// What helps against an error of these functions.
 pub(crate) fn with_remedy(error: Error) -> Error {
     if error.kind() == io::ErrorKind::InvalidInput {
-        return error.with_remedy("only a file of the gateway's own will do: name another path");
+        return error.with_remedy("the gateway writes only to its own files: name another path");
     }
     error
 }

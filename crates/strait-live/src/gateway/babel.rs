@@ -151,7 +151,7 @@ impl BabelCosts {
     fn take(&mut self, now: Instant, line: &str) {
         let socket = &self.config.socket;
         if line == "bad" {
-            tracing::warn!(%socket, "babeld takes no costs: start it with -G");
+            tracing::warn!(%socket, "babeld accepts no costs: start it with -G");
         }
         if line == "ok" || line == "bad" || line.starts_with("no") {
             self.unanswered = self.unanswered.saturating_sub(1);
@@ -176,7 +176,7 @@ impl BabelCosts {
 
     fn switch(&mut self, on: bool) {
         if let Err(error) = (self.carrier)(on) {
-            tracing::warn!(%error, "babeld may not see what the link costs");
+            tracing::warn!(%error, "babeld may not see the cost of the link");
         }
     }
 
@@ -191,7 +191,7 @@ impl BabelCosts {
     }
 
     fn lose(&mut self, why: &str) {
-        tracing::warn!(socket = %self.config.socket, why, "no babeld to tell costs");
+        tracing::warn!(socket = %self.config.socket, why, "babeld can't be reached for costs");
         self.stream = None;
         self.told = Told::default();
         if matches!(self.phase, Phase::Down(_)) {
@@ -232,7 +232,12 @@ impl BabelCosts {
         self.phase = Phase::Told(now);
         self.told.is(cost);
         self.say(&words, 3);
-        tracing::info!(interface, bit_s, cost, "babeld is told what the link costs");
+        tracing::info!(
+            interface,
+            bit_s,
+            cost,
+            "babeld has the new cost of the link"
+        );
     }
 }
 

@@ -196,7 +196,7 @@ pub fn warnings(config: &NodeConfig) -> Vec<String> {
     warnings.extend(files.filter_map(|(to, file)| {
         let message = match fs::metadata(file) {
             Ok(_) => tls::open_to_others(file)?,
-            Err(error) => format!("{file}: {error}: nothing goes there without the password"),
+            Err(error) => format!("{file}: {error}: no mail is sent there without the password"),
         };
         Some(format!("[[mail.route]] {to} password_file: {message}"))
     }));
@@ -304,7 +304,7 @@ fn judge_listeners(runner: &Runner<dyn Node>) -> Result<(), Error> {
         let error = Err(error).doing(|| format!("listen for clients at {address}"));
         let error = error.map_err(|error: Error| match error.errno() {
             Some(number) if number == Errno::EPERM as i32 => error.with_remedy(
-                "who looks at clients before they are connected needs CAP_NET_RAW: run as root",
+                "checks of clients before they are connected need CAP_NET_RAW: run as root",
             ),
             _ => error,
         });

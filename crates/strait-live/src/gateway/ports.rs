@@ -105,7 +105,7 @@ fn warn_of_fixed_rate(port: &PortConfig) {
     if modem.is_some_and(|modem| !modem.takes_rates()) {
         tracing::warn!(
             port = port.name,
-            "the modem's data port has no way to choose a rate: `adapt` does nothing without \
+            "the modem's data port can't choose a rate: `adapt` does nothing without \
              `hf.modem.control`"
         );
     }
@@ -148,7 +148,7 @@ fn udp(port: &PortConfig, example: &str) -> Result<UdpConfig, InvalidConfig> {
         invalid(port, "local", message)
     })?;
     if port.neighbours.is_empty() {
-        let message = "needed on a host: who is at the other end, with name and address";
+        let message = "needed on a host: the stations at the other end, with name and address";
         return Err(invalid(port, "neighbours", message));
     }
     let address = |neighbour: &NeighbourConfig| {
@@ -288,7 +288,7 @@ mod tests {
         );
         assert!(complaint("kind = \"kiss\"\nrate = \"1200 bit/s\"").contains("127.0.0.1:8001"));
         let local = "kind = \"udp\"\nlocal = \"127.0.0.1:0\"\n";
-        assert!(complaint(local).contains("who is at the other end"));
+        assert!(complaint(local).contains("the stations at the other end"));
         let unknown = format!("{local}neighbours = [{{ name = \"b\" }}]");
         assert!(complaint(&unknown).contains("--peer p.b=ADDR"));
         let mixed = format!("{local}neighbours = [{{ name = \"b\", address = \"[::1]:7\" }}]");

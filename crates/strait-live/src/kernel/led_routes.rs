@@ -117,7 +117,7 @@ impl LedRoutes {
     /// Does what is due; what the node is to be told.
     pub(crate) fn tick(&mut self, now: Instant, interfaces: &Interfaces<'_>) -> Vec<News> {
         if let Err(error) = self.act(now, interfaces) {
-            tracing::warn!(%error, "cannot lead the host by its routing table");
+            tracing::warn!(%error, "cannot add routes to the host's routing table");
         }
         std::mem::take(&mut self.news)
     }
@@ -223,12 +223,12 @@ impl LedRoutes {
             && error != Errno::ESRCH as i32
         {
             let why = io::Error::from_raw_os_error(error);
-            tracing::warn!(%prefix, %why, "the host is still led to a prefix");
+            tracing::warn!(%prefix, %why, "a route to a prefix stays in the host's table");
         }
         let news = self.routes.done(now, step, result);
         if let Some((prefix, RouteEvent::Failed(error))) = news {
             let why = io::Error::from_raw_os_error(error);
-            tracing::warn!(%prefix, %why, "the host is not led to a prefix, for now");
+            tracing::warn!(%prefix, %why, "the host has no route to a prefix, for now");
         }
         self.news.extend(news);
     }

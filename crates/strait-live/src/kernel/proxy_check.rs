@@ -109,11 +109,11 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
     let set = "strait proxy rules FILE | sudo sh";
     for (bit, name) in RIGHTS {
         if host.rights >> bit & 1 == 0 {
-            let message = format!("{name} is missing to whoever runs this");
+            let message = format!("this process lacks {name}");
             lack(
                 "right",
                 message,
-                "run it, and the gateway, as root or with this right",
+                "run this command and the gateway as root, or with this right",
             );
         }
     }
@@ -122,11 +122,11 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
         Ok(table) => {
             let all = config.proxied().into_iter();
             for prefix in all.filter(|it| !brings(table, it, proxy.port)) {
-                let message = format!("no nft rule brings what is for {prefix}");
+                let message = format!("no nft rule redirects connections to {prefix}");
                 lack("nft", message, set);
             }
             if !table.contains("socket transparent") {
-                let message = "no nft rule takes in packets of the proxy's own connections";
+                let message = "no nft rule accepts packets of the proxy's own connections";
                 lack("nft", message.into(), set);
             }
         }
@@ -147,7 +147,7 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
             );
         }
         if !host.table_routes[at].contains("local default dev lo") {
-            let message = format!("routing table {NUMBER} of {family} takes nothing in");
+            let message = format!("routing table {NUMBER} of {family} accepts no packets");
             lack("rule", message, set);
         }
         if !host.forwards[at] {
@@ -156,7 +156,7 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
             lack("forwarding", format!("{family} isn't forwarded"), &remedy);
         }
         if host.status.is_some() && !host.listening[at].contains(&proxy.port) {
-            let message = format!("nobody listens at TCP port {} in {family}", proxy.port);
+            let message = format!("no program listens at TCP port {} in {family}", proxy.port);
             lack(
                 "listener",
                 message,
@@ -167,28 +167,31 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
     for address in &proxy.explicit {
         let ports = &host.listening[usize::from(address.is_ipv6())];
         if host.status.is_some() && !ports.contains(&address.port()) {
-            let message = format!("nobody listens at {address}, where programs ask");
-            let remedy = "see the gateway's log: the address isn't there, or is another program's";
+            let message = format!("no program listens at {address} of `explicit`");
+            let remedy = "see the gateway's log: the host lacks the address, or another program \
+                          uses it";
             lack("listener", message, remedy);
         }
     }
     if !proxy.explicit.is_empty() && config.dns().is_none() {
-        let message = "programs that ask for names hear that there are none";
-        let remedy = "add [dns] with a [[dns.partner]], here and there, with `resolvers` there";
+        let message = "requests with names are refused";
+        let remedy = "add [dns] with a [[dns.partner]] to both gateways, with `resolvers` at the \
+                      far one";
         lack("names", message.into(), remedy);
     }
     for interface in &host.marked {
-        let message = format!("{interface} judges ways back by marks: it drops what is brought");
+        let message =
+            format!("{interface} checks return paths by marks: it drops redirected packets");
         let remedy = format!("sysctl -w net.ipv4.conf.{interface}.src_valid_mark=0");
         lack("rp-filter", message, &remedy);
     }
     for (prefix, way) in &host.ways {
         if !tuns.iter().any(|tun| way.contains(&format!("dev {tun} "))) {
-            let message = format!("the host's way to {prefix} isn't by the gateway");
+            let message = format!("the host's route to {prefix} isn't through the gateway");
             lack(
                 "way",
                 message,
-                "name it in `routes` of [host], and let no other route win",
+                "add it to `routes` of [host], and remove routes that take precedence",
             );
         }
     }
@@ -200,28 +203,29 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
         let own: Vec<String> = own.collect();
         let closed = own.iter().any(|it| closes(&it));
         if proxy.closed && !closed {
-            let message = format!("nothing keeps {prefix} closed while no gateway runs");
+            let message = format!("no route keeps {prefix} closed while no gateway runs");
             lack("closed", message, set);
         } else if !proxy.closed && closed {
-            let message = format!("{prefix} has no way while no gateway runs, and may have one");
+            let message =
+                format!("{prefix} is unreachable while no gateway runs, and shouldn't be");
             lack("closed", message, set);
         }
         let rivals = rivals(routes, &tuns, &own, v4);
         if proxy.closed && closed && !rivals.is_empty() {
-            let message = format!("{prefix} goes another way while no gateway runs: {rivals}");
-            let remedy = "take that route away, or give it a greater metric";
+            let message = format!("{prefix} has another route while no gateway runs: {rivals}");
+            let remedy = "remove that route, or give it a greater metric";
             lack("closed", message, remedy);
         }
     }
     match host.status.as_ref().map(|it| &it.proxy) {
         None if proxy.closed => {
-            let message = "the gateway doesn't answer, and what is for partners has no way";
+            let message = "the gateway doesn't answer, and partners' hosts are unreachable";
             let remedy =
                 "sudo strait run FILE, or open it: strait proxy rules FILE --undo | sudo sh";
             lack("gateway", message.into(), remedy);
         }
         None => {
-            let message = "the gateway doesn't answer: it isn't running, or not as in this file";
+            let message = "the gateway doesn't answer: it isn't running, or not with this file";
             lack("gateway", message.into(), "sudo strait run FILE");
         }
         Some(None) => {
@@ -230,7 +234,9 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
         }
         Some(Some(status)) if status.partners_known < proxy.partners.len() as u64 => {
             let (there, all) = (status.partners_known, proxy.partners.len());
-            let message = format!("{there} of {all} partners are heard; clients of others pass");
+            let message = format!(
+                "{there} of {all} partners are heard; clients of the others bypass the proxy"
+            );
             let remedy = "see that the link is up, and that the other gateway has [proxy] with \
                           this one's address as its partner";
             lack("partner", message, remedy);
@@ -238,8 +244,8 @@ fn judge(config: &NodeConfig, proxy: &ProxyConfig, host: &Host) -> Vec<Lack> {
         Some(Some(status))
             if status.announced == 0 && proxy.partners.iter().any(|it| it.prefixes.is_empty()) =>
         {
-            let message = "a partner is to say who is behind it, and says nothing";
-            let remedy = "give it `announce` in its [proxy], or this one its `prefixes`";
+            let message = "a partner has no `prefixes` here and announces none";
+            let remedy = "add `announce` to its [proxy], or its `prefixes` here";
             lack("partner", message.into(), remedy);
         }
         Some(Some(_)) => {}

@@ -70,11 +70,11 @@ delete table inet {TABLE}
 table inet {TABLE} {{
     chain in {{
         type filter hook prerouting priority mangle; policy accept;
-        # What comes by a link passes, and what is for this host; other clients' first packets are
-        # brought to the gateway, which lets them pass where its partner is silent.
+        # Packets from a link or for this host pass. Other clients' first packets are redirected to
+        # the gateway, which lets them pass while its partner is silent.
         {FIRST} jump clients
-        # Packets of connections that the gateway has with clients, or in their names, and ICMP errors
-        # about these.
+        # Packets of the gateway's connections with clients, or in their names, and related ICMP
+        # errors.
         meta l4proto {{ tcp, icmp, icmpv6 }} socket transparent 1 meta mark set {NUMBER} accept
     }}
     chain clients {{

@@ -345,8 +345,8 @@ impl<N: Node + ?Sized> Runner<N> {
             Ok(()) => self.timers.goes_first = true,
             Err(error) => tracing::warn!(
                 %error,
-                "ordinary programs may go before this one, and leave gaps on its lines; \
-                 it wants CAP_SYS_NICE"
+                "other programs may delay this one and leave gaps on its lines; it needs \
+                 CAP_SYS_NICE"
             ),
         }
     }
@@ -468,7 +468,7 @@ impl<N: Node + ?Sized> Runner<N> {
             let port = self.label(index);
             tracing::warn!(
                 port,
-                "a neighbour's times to die are by another clock or calendar"
+                "a neighbour's times to die follow another clock or calendar"
             );
         }
     }

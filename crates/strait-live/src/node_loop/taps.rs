@@ -55,7 +55,7 @@ impl Taps {
         read: impl FnOnce(Receiver<FateRecord>) + Send + 'static,
     ) -> io::Result<()> {
         let records = self.attach(name, WAITING_MAX);
-        let records = records.ok_or_else(|| io::Error::other("too many look on already"))?;
+        let records = records.ok_or_else(|| io::Error::other("too many observers already"))?;
         let thread = thread::Builder::new().name(name.to_owned());
         let reader = thread.spawn(move || read(records))?;
         if let Some(tap) = self.0.last_mut() {
@@ -85,7 +85,7 @@ impl Tap {
             Some(Ok(())) => self.records += 1,
             Some(Err(TrySendError::Full(_))) => {
                 if self.dropped == 0 {
-                    tracing::warn!(tap = self.name, "who looks on is slow: records are lost");
+                    tracing::warn!(tap = self.name, "an observer is slow: records are lost");
                 }
                 self.dropped += 1;
             }

@@ -201,7 +201,7 @@ fn bind(local: SocketAddr) -> Result<UdpSocket, Error> {
         if in_use {
             let port = local.port();
             error.with_remedy(format!(
-                "another program uses it, `ss -ulnp sport = :{port}` says which: \
+                "another program uses it, `ss -ulnp sport = :{port}` shows which: \
                  stop it or choose another port"
             ))
         } else {

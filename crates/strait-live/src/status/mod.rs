@@ -206,7 +206,7 @@ fn refusal(order: MailOrder, mail: &MailView) -> Option<String> {
         MailOrder::Hold(id) | MailOrder::Release(id) | MailOrder::Reroute(id, _) => {
             let mut rows = mail.messages.iter().filter(|it| it.id == id).peekable();
             if rows.peek().is_none() {
-                let why = format!("there is no message {id} here: `strait mail queue` has all");
+                let why = format!("there is no message {id} here: `strait mail queue` lists all");
                 return Some(why);
             }
             let MailOrder::Reroute(_, Some(to)) = order else {

@@ -117,8 +117,8 @@ impl Session {
                 self.reply(&format!("334 {words}"));
                 self.mode = Mode::Login;
             }
-            Some(Login::Garbled) => self.reply("501 5.5.2 no such words"),
-            Some(Login::ForOthers) => self.reply("535 5.7.8 nobody speaks for others here"),
+            Some(Login::Garbled) => self.reply("501 5.5.2 malformed credentials"),
+            Some(Login::ForOthers) => self.reply("535 5.7.8 no other identity than your own"),
             Some(Login::Wrong) => {
                 self.reply("535 5.7.8 wrong name or password");
                 self.wrong += 1;

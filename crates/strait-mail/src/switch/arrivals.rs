@@ -421,7 +421,7 @@ impl Arrivals {
                 self.guests.remove(&n);
                 asks.stream(Side::Client, n, StreamOp::Reset(TIMED_OUT));
             } else {
-                guest.session.close("421 4.4.2 you have been silent");
+                guest.session.close("421 4.4.2 timeout");
                 guest.until = now + LAST_WORDS;
                 self.tend(now, n, queue, asks);
             }
@@ -693,7 +693,7 @@ impl Guest {
         let refused = if !right {
             Some("554 5.6.0 lines end by CR LF alone")
         } else if header.received > HOPS_MAX {
-            Some("554 5.4.6 the message goes in a circle")
+            Some("554 5.4.6 mail loop")
         } else {
             arrival.failed.map(refusal)
         };

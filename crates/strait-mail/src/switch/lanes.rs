@@ -156,7 +156,7 @@ impl Lanes {
             let line = self.lanes.get_mut(&id).and_then(|it| it.line.as_mut());
             match line {
                 Some(line) if line.is_of_session() => line.forgive(now),
-                _ if stale => self.part(now, id, "the link was away", queue, asks),
+                _ if stale => self.part(now, id, "the link was down", queue, asks),
                 _ => {}
             }
             if let Some(lane) = self.lanes.get_mut(&id) {
@@ -185,7 +185,7 @@ impl Lanes {
             let lane = self.lanes.get_mut(&id);
             let line = lane.as_ref().and_then(|it| it.line.as_ref());
             if line.is_some_and(|it| !it.open && !it.is_of_session()) {
-                self.part(now, id, "its gateway is there", queue, asks);
+                self.part(now, id, "its gateway is up again", queue, asks);
             } else if let Some(lane) = lane {
                 lane.again = None;
             }
@@ -508,7 +508,7 @@ impl Lanes {
                 let rests = higher && yields >= Yields::Pause;
                 for id in ids.iter().copied().filter(|it| it.1 == precedence) {
                     if aborts && self.has_more(id) {
-                        self.part(now, id, "a higher one has its line", queue, asks);
+                        self.part(now, id, "a higher precedence uses the line", queue, asks);
                     }
                     if !higher {
                         self.give_up_silent(now, id, link, queue, asks);

@@ -713,7 +713,7 @@ impl Queue {
             if self.is_busy(id) {
                 return self.lates.set(id, Some(now + Duration::from_secs(1)));
             }
-            return self.return_all(now, id, "it would be there too late", asks);
+            return self.return_all(now, id, "it would arrive too late", asks);
         }
         message.late = true;
         let about = message.clone();
@@ -726,7 +726,7 @@ impl Queue {
         let told = wanted.map(|recipient| Told {
             recipient: recipient.clone(),
             status: "4.4.7".into(),
-            text: "it is late, and goes on".into(),
+            text: "it is late, and its delivery continues".into(),
             remote: None,
         });
         let told: Vec<Told> = told.collect();

@@ -180,7 +180,7 @@ impl Inlets {
             book.write(Entry::Leave(group.address, group.source, interface));
         } else {
             book.note(format!(
-                "{} wasn't joined so: LEAVE does nothing",
+                "{} wasn't joined: LEAVE does nothing",
                 group.address
             ));
         }

@@ -137,7 +137,8 @@ impl PortConfig {
             .ip_protocol()
             .is_some_and(|number| taken.contains(&number))
         {
-            let message = "others have this number: take 253 or 254, which are for experiments";
+            let message = "this number belongs to another protocol: use 253 or 254, for \
+                           experiments";
             return Err(invalid(self.place("protocol"), message));
         }
         self.validate_neighbours()
@@ -208,10 +209,7 @@ mod tests {
     fn a_protocol_number_is_one_that_nobody_has() {
         let number = |number: u8| complaint(&format!("kind = \"ip\"\nprotocol = {number}"));
         for taken in [0, 6, 17, 50, 58, 255] {
-            assert!(
-                number(taken).unwrap().contains("take 253 or 254"),
-                "{taken}"
-            );
+            assert!(number(taken).unwrap().contains("use 253 or 254"), "{taken}");
         }
         assert_eq!(number(254), None);
         assert_eq!(config("kind = \"ip\"").ports[0].ip_protocol(), Some(253));

@@ -76,12 +76,13 @@ impl BabelConfig {
             return Err(invalid("[babel] preference", "is 0.001 to 1000"));
         }
         let [port] = config.ports.as_slice() else {
-            let message = "babeld's interface is this gateway's: it has one [[port]]";
+            let message = "babeld's interface stands for one link: the gateway needs exactly one \
+                           [[port]]";
             return Err(invalid("[babel]", message));
         };
         if !port.carries_packets() || port.neighbours.len() > 1 {
-            let message = "babeld's interface is one link's: the port has one neighbour, and \
-                           carries packets";
+            let message = "babeld's interface stands for one link: the port needs one neighbour, \
+                           and must carry packets";
             return Err(invalid("[babel]", message));
         }
         self.validate_ways(config, port)
@@ -94,15 +95,15 @@ impl BabelConfig {
         let of_link = |it: IpAddr| matches!(it, IpAddr::V6(it) if it.is_unicast_link_local());
         if !tun || !own.any(of_link) {
             let message = "babeld needs a TUN interface with an address of the link: a [host] \
-                           with addresses = [\"fe80::1/64\", …], a number of its own at each end";
+                           with addresses = [\"fe80::1/64\", …], a separate number at each end";
             return Err(invalid("[babel]", message));
         }
         if config.routes.iter().any(|route| route.port == port.name) {
-            let message = "babeld says where prefixes lie: no [[route]] leads by the link";
+            let message = "babeld has the routes: remove each [[route]] by the link";
             return Err(invalid("[babel]", message));
         }
         if !port.any_source {
-            let message = "babeld says where sources lie: the [[port]] has any_source = true";
+            let message = "babeld has the routes: the [[port]] needs any_source = true";
             return Err(invalid("[babel]", message));
         }
         Ok(())

@@ -127,7 +127,7 @@ pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
             return Some(("count_packets", needs()));
         }
         if !port.way_back {
-            let message = "needs a way back: what is behind a loss has to be asked for";
+            let message = "needs a return channel, for requests after a loss";
             return Some(("count_packets", message.into()));
         }
     }
@@ -136,7 +136,7 @@ pub(crate) fn fault(port: &PortConfig) -> Option<(&'static str, String)> {
             return Some(("remember_flows", needs()));
         }
         if !port.way_back {
-            let message = "needs a way back: both ends say what they remember";
+            let message = "needs a return channel: both ends announce their flows";
             return Some(("remember_flows", message.into()));
         }
         let least = NOTE_OCTETS_MAX + FrameSender::ROOM_MIN;

@@ -234,7 +234,7 @@ impl DnsConfig {
         proxy: Option<&ProxyConfig>,
     ) -> Result<(), InvalidConfig> {
         if self.capture && self.clients.is_empty() {
-            let message = "is for the hosts that `clients` names: name them";
+            let message = "is for the hosts of `clients`: name them";
             return Err(invalid("[dns] capture", message));
         }
         if self.port == 0 || proxy.is_some_and(|proxy| proxy.port == self.port) {
@@ -249,7 +249,7 @@ impl DnsConfig {
             return Err(invalid("[dns] ahead_range", message));
         }
         if hosts.own().any(own) || self.partners.iter().any(|it| own(it.address)) {
-            let message = "has addresses of gateways: it must be nobody's";
+            let message = "has addresses of gateways: it must be unused";
             return Err(invalid("[dns] ahead_range", message));
         }
         if hosts.all().all(|side| side.kind != HostKind::Tun) {
@@ -262,7 +262,8 @@ impl DnsConfig {
         let mut each = each.into_iter().chain(zones);
         if self.partners.len() > Self::PARTNERS_MAX || each.any(|it| it > Self::EACH_MAX) {
             let (partners, most) = (Self::PARTNERS_MAX, Self::EACH_MAX);
-            let message = format!("more than {partners} partners, or {most} of something else");
+            let message =
+                format!("more than {partners} partners, or {most} entries in another list");
             return Err(invalid("[dns]", message));
         }
         let mut zones = BTreeSet::new();

@@ -115,7 +115,7 @@ impl EchoConfig {
                 "refuse",
                 self.refuse.is_some(),
                 asks && !self.allow.is_empty(),
-                "needs `allow`: without it nobody is refused",
+                "needs `allow`: without it no client is refused",
             ),
             (
                 "tls",

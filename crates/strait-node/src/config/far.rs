@@ -64,7 +64,7 @@ impl FarConfig {
                 return refused("is no gateway's address");
             }
             if config.host.own().any(|own| own == *partner) || !seen.insert(*partner) {
-                return refused("is the gateway's own, or stands there twice");
+                return refused("is the gateway's own, or is repeated");
             }
             let like = |own: IpAddr| own.is_ipv4() == partner.is_ipv4();
             if !config.host.own().any(like) {

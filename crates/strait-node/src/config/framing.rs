@@ -15,7 +15,7 @@ impl PortConfig {
         let message = if self.framing().data_bits() < 8 {
             "IP needs octets whole: set both ends to 8 data bits, such as \"8N1\""
         } else if self.framing() == Framing::Sync && matches!(self.kind, PortKind::Kiss(_)) {
-            "a KISS modem is spoken to in characters, such as \"8N1\""
+            "a KISS modem needs characters, such as \"8N1\""
         } else {
             return Ok(());
         };

@@ -449,29 +449,29 @@ impl HfConfig {
             (
                 self.probe.iter().any(ProbeConfig::is_wrong),
                 "hf.probe",
-                "sap must be 0 to 15 but 8 and 9, period 1 s to 100 s, octets 2048 at most, \
-                 priority 15 at most, ttl 2 s to 15 days; what is expedited goes with ARQ, and \
-                 `repeats` is for what goes without, 15 at most",
+                "sap must be 0 to 15 except 8 and 9, period 1 s to 100 s, octets 2048 at most, \
+                 priority 15 at most, ttl 2 s to 15 days; expedited data needs ARQ, and `repeats`, \
+                 15 at most, needs arq = false",
             ),
             (
                 self.broadcast_only && self.probe.iter().any(|probe| probe.arq),
                 "hf.probe",
-                "a station that is `broadcast_only` has no ARQ: needs arq = false",
+                "a `broadcast_only` station has no ARQ: needs arq = false",
             ),
             (
                 self.broadcast_only && !self.without_calls.is_empty(),
                 "hf.without_calls",
-                "a station that is `broadcast_only` has no links: remove it",
+                "a `broadcast_only` station has no links: remove it",
             ),
             (
                 self.broadcast_only && self.adapt.is_some(),
                 "hf.adapt",
-                "nobody answers a station that is `broadcast_only`: remove it",
+                "a `broadcast_only` station gets no answers: remove it",
             ),
             (
                 !self.broadcast_only && self.sis.as_ref().is_some_and(|sis| sis.mtu.is_some()),
                 "hf.sis.mtu",
-                "is for stations that are `broadcast_only`: others take 2048 octets",
+                "is for `broadcast_only` stations: others take 2048 octets",
             ),
             (
                 self.give_up.as_ref().is_some_and(GiveUpConfig::is_wrong),

@@ -138,7 +138,7 @@ impl HfConfig {
             (
                 access(&|it| it.by != AccessRule::Slots) && self.slots.is_some(),
                 "hf.access.by",
-                "is another way than `slots`: remove one of them, or say by = \"slots\"",
+                "contradicts `slots`: remove one of them, or write by = \"slots\"",
             ),
             (
                 slots(&|it| it.number.is_some_and(|number| number > 100)),

@@ -140,7 +140,8 @@ impl SisConfig {
             (
                 !self.anywhere && !self.listen.ip().is_loopback(),
                 "hf.sis.listen",
-                "is an address that others can reach, and there is no password: say anywhere = true",
+                "is reachable for other hosts, and there is no password: to allow this, write \
+                 anywhere = true",
             ),
             (
                 beyond(Some(self.clients), 64),

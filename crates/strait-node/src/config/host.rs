@@ -200,7 +200,7 @@ impl HostConfig {
         let all = self.networks.iter().any(|prefix| prefix.length == 0);
         if self.networks.len() > Self::NETWORKS_MAX || all {
             let message = format!(
-                "takes up to {} prefixes, none of which is everywhere",
+                "takes up to {} prefixes, without a default route",
                 Self::NETWORKS_MAX
             );
             return Err(invalid(place("networks"), message));

@@ -79,12 +79,12 @@ impl NodeConfig {
         let long = times.filter(|(_, time)| *time > LONG_FRAME);
         let warning = |(port, time): (&PortConfig, Duration)| {
             let or_segment = match port.profile.cuts_packets() {
-                true => ", or less `segment`",
+                true => ", or `segment`",
                 false => "",
             };
             format!(
-                "{}: a frame takes {:.1} s on the air, and an urgent packet may wait for two in the \
-                 modem's hands: give less{or_segment}",
+                "{}: a frame takes {:.1} s on the air, and an urgent packet may wait for two in \
+                 the modem: reduce it{or_segment}",
                 port.place("frame"),
                 time.as_secs_f64()
             )

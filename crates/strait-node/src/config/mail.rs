@@ -216,7 +216,7 @@ impl TryFrom<String> for MailHours {
         let both = both.and_then(|(from, to)| Some((time(from)?, time(to)?)));
         let both = both.filter(|(from, to)| from != to);
         let (from, to) = both.ok_or_else(|| {
-            format!("`{text}` isn't some of each day: write such as \"22:00-04:30\", in UTC")
+            format!("`{text}` is no part of the day: write it like \"22:00-04:30\", in UTC")
         })?;
         Ok(Self(Hours { from, to }))
     }
@@ -336,7 +336,8 @@ impl MailConfig {
 
     pub(super) fn validate(&self, node: &NodeConfig) -> Result<(), InvalidConfig> {
         if node.state.is_none() {
-            let message = "needs the table [state] with a file: mail is stored before it is taken";
+            let message = "needs the table [state] with a file: mail is stored before it is \
+                           acknowledged";
             return Err(invalid("[mail]", message));
         }
         if node.host.all().all(|side| side.kind != HostKind::Tun) {
@@ -346,7 +347,7 @@ impl MailConfig {
         }
         let name = self.name.as_deref().unwrap_or(&node.name);
         if !is_domain(name) {
-            let message = format!("`{name}` is no name of a host: write such as \"a.example\"");
+            let message = format!("`{name}` is no name of a host: write it like \"a.example\"");
             return Err(invalid("[mail] name", message));
         }
         let each = [
@@ -361,7 +362,7 @@ impl MailConfig {
             self.users.len(),
         ];
         if each.iter().any(|it| *it > Self::EACH_MAX) {
-            let message = format!("has more than {} of something", Self::EACH_MAX);
+            let message = format!("has more than {} entries in a list", Self::EACH_MAX);
             return Err(invalid("[mail]", message));
         }
         self.validate_tls(node)?;
@@ -402,7 +403,7 @@ impl MailConfig {
         let mut lanes = BTreeSet::new();
         for lane in &self.lanes {
             if !lanes.insert(lane.precedence) {
-                let message = "a precedence is there twice";
+                let message = "a precedence is repeated";
                 return Err(invalid("[[mail.lane]]", message));
             }
         }
@@ -436,11 +437,10 @@ impl MailConfig {
         let mut names = BTreeSet::new();
         for user in &self.users {
             if user.name.is_empty() || !names.insert(&user.name) {
-                return Err(invalid("[[mail.user]] name", "is empty, or there twice"));
+                return Err(invalid("[[mail.user]] name", "is empty, or is repeated"));
             }
             if user.password.split('$').count() != 4 {
-                let message =
-                    "takes what `strait mail password` makes of it, not the password itself";
+                let message = "takes the output of `strait mail password`, not the password itself";
                 return Err(invalid(
                     format!("[[mail.user]] {} password", user.name),
                     message,
@@ -460,7 +460,7 @@ impl MailConfig {
 
     fn validate_mailboxes(&self) -> Result<(), InvalidConfig> {
         if !self.mailboxes.is_empty() && self.maildir.is_none() {
-            let message = "needs `maildir`, the folder where their mail lies";
+            let message = "needs `maildir`, the folder for their mail";
             return Err(invalid("[mail] mailboxes", message));
         }
         for address in &self.mailboxes {
@@ -535,7 +535,7 @@ impl MailHopConfig {
             Some(name) if name.is_empty() || name.contains('\0') => Err("needs a name as `login`"),
             Some(_) if self.tls.is_none() => Err("needs `tls` for its `login`"),
             Some(_) if self.port.is_none() => {
-                Err("needs `port` for its `login`: lanes of switches ask for none")
+                Err("needs `port` for its `login`: lanes between switches have none")
             }
             _ => Ok(()),
         }
@@ -590,7 +590,7 @@ impl MailRouteConfig {
             let login = hop.validate_login();
             login.map_err(|why| invalid(format!("[[mail.route]] {}", hop.to), why))?;
             if !seen.insert(hop.to) {
-                let message = format!("`{}` is there twice: each next hop has its own", hop.to);
+                let message = format!("`{}` is repeated: each next hop has its own", hop.to);
                 return Err(invalid(place(), message));
             }
         }
@@ -604,7 +604,7 @@ impl MailRouteConfig {
             ));
         }
         if self.after.is_some() && self.next.is_empty() {
-            let message = "needs a [[mail.route.next]]: when that is tried";
+            let message = "needs a [[mail.route.next]], to try after this time";
             return Err(invalid(format!("{} after", place()), message));
         }
         if self
@@ -615,7 +615,7 @@ impl MailRouteConfig {
             return Err(invalid(format!("{} text_first", place()), message));
         }
         if self.attachments.is_some() && self.text_first.is_none() {
-            let message = "needs `text_first`: of messages that are longer";
+            let message = "needs `text_first`";
             return Err(invalid(format!("{} attachments", place()), message));
         }
         let right = |it: &String| it == "." || is_domain(it);
@@ -784,7 +784,7 @@ mod tests {
                 route("domains = [\".\"]\nto = \"10.9.0.2\"\nattachments = \"routine\""),
                 "10.9.0.2 attachments: needs `text_first`",
             ),
-            (next("to = \"10.9.0.2\""), "`10.9.0.2` is there twice"),
+            (next("to = \"10.9.0.2\""), "`10.9.0.2` is repeated"),
             (
                 route("domains = [\".\"]\nto = \"10.9.0.2\"\nhosts = \"b\""),
                 "unknown key `hosts` in [[mail.route]]",
@@ -815,7 +815,7 @@ mod tests {
             ),
             (
                 format!("{at}\n[[mail.lane]]\nprecedence = \"flash\"\nhours = \"22:00-24:00\""),
-                "`22:00-24:00` isn't some of each day",
+                "`22:00-24:00` is no part of the day",
             ),
             (format!("{at}\ntls = \"x\""), "[mail] tls: must be"),
             (

@@ -80,7 +80,7 @@ impl MailConfig {
                 return Err(invalid("[mail] listen", message));
             }
             if !seen.insert(address) {
-                let message = format!("`{address}` is there twice");
+                let message = format!("`{address}` is repeated");
                 return Err(invalid("[mail] listen", message));
             }
         }
@@ -89,7 +89,7 @@ impl MailConfig {
             let message = if login && self.users.is_empty() {
                 "`login` needs a [[mail.user]]"
             } else if login && listener.most.is_some() {
-                "has `most` for programs that don't log in: write `most` of [[mail.user]], or \
+                "has `most` for programs without a login: write `most` of [[mail.user]], or \
                  login = false"
             } else {
                 continue;
@@ -154,7 +154,7 @@ mod tests {
         for (mail, what) in [
             (one("login = true\n"), "10.1.0.1:2526: `login` needs a"),
             (one("most = \"flash\"\n") + USER, "or login = false"),
-            (one("").repeat(2), "`10.1.0.1:2526` is there twice"),
+            (one("").repeat(2), "`10.1.0.1:2526` is repeated"),
             (one("").replace("2526", "0"), "takes an address of one host"),
         ] {
             let complaint = complaint_about(&text(&mail)).unwrap();

@@ -16,7 +16,7 @@ pub(super) fn check_interface(place: impl Into<String>, name: &str) -> Result<()
     let fits = (1..=INTERFACE_OCTETS_MAX).contains(&name.len());
     if !fits || name == "." || name == ".." || name.bytes().any(odd) {
         let message = format!(
-            "`{}` is no interface's name: 1 to 15 letters, digits and signs but / : %",
+            "`{}` is no interface's name: 1 to 15 letters, digits and characters except / : %",
             name.escape_debug()
         );
         return Err(invalid(place, message));
@@ -41,7 +41,7 @@ impl NodeConfig {
             return Err(invalid("name", "is empty: give the node a name"));
         }
         if self.name.chars().any(char::is_control) {
-            return Err(invalid("name", "has signs that can't be written"));
+            return Err(invalid("name", "has characters that can't be written"));
         }
         let socket = self.status.socket.as_deref();
         let files = [

@@ -95,8 +95,7 @@ impl OlsrConfig {
             return Err(invalid("[olsr]", message));
         }
         if Self::mains(config).is_empty() {
-            let message =
-                "needs an address in [host] `addresses`, by which others know this gateway";
+            let message = "needs an address in [host] `addresses`, to identify this gateway";
             return Err(invalid("[olsr]", message));
         }
         if self.willingness > 7 {

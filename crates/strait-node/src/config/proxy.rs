@@ -182,12 +182,12 @@ impl ProxyConfig {
 
     fn validate_classes(&self) -> Result<(), InvalidConfig> {
         if self.classes.len() > Self::CLASSES_MAX {
-            return Err(invalid("[[proxy.class]]", "may be there 64 times at most"));
+            return Err(invalid("[[proxy.class]]", "is limited to 64 tables"));
         }
         for (at, own) in self.classes.iter().enumerate() {
             let place = format!("[[proxy.class]] {}", own.class);
             if self.classes[..at].iter().any(|it| it.class == own.class) {
-                return Err(invalid(place, "is there twice"));
+                return Err(invalid(place, "is repeated"));
             }
             if own.connect.is_none() && own.early_after.is_none() {
                 return Err(invalid(place, "needs `connect` or `early_after`"));
@@ -259,8 +259,8 @@ impl ProxyConfig {
         }
         let announced = self.partners.iter().any(|it| it.prefixes.is_empty());
         if announced && hosts.all().all(|side| side.routes.is_empty()) {
-            let message = "needs `prefixes` of each partner, or `routes` in [host]: rules bring \
-                           clients by these";
+            let message = "needs `prefixes` of each partner, or `routes` in [host]: the rules \
+                           redirect clients by these";
             return Err(invalid("[proxy]", message));
         }
         let prefixes = self.partners.iter().map(|it| it.prefixes.len());
@@ -388,7 +388,7 @@ mod tests {
             ),
             (
                 format!("{right}\n{}", early("early").repeat(2)),
-                "[[proxy.class]] x: is there twice",
+                "[[proxy.class]] x: is repeated",
             ),
             (
                 format!("{right}\n{}early_after = \"1 s\"", early("early")),

@@ -138,11 +138,12 @@ impl TlsConfig {
         let words = self.trust.as_deref().unwrap_or_default();
         let words = words.split_ascii_whitespace().count();
         if self.pins().is_some_and(|pins| pins.len() != words) {
-            let message = "takes a file, or `sha256:` and 64 hexadecimal digits, as `openssl x509 -noout -fingerprint -sha256 -in FILE` tells them";
+            let message = "takes a file, or `sha256:` and 64 hexadecimal digits, as printed by \
+                           `openssl x509 -noout -fingerprint -sha256 -in FILE`";
             return wrong("trust", message);
         }
         if self.pins().is_some() && self.client_certificate != ClientCertificate::None {
-            return wrong("trust", "needs a file: no client is known by a digest");
+            return wrong("trust", "needs a file: a digest can't identify clients");
         }
         match (&self.certificate, &self.key) {
             (Some(_), None) => {
@@ -151,7 +152,12 @@ impl TlsConfig {
                     "needed with `certificate`: the file of its private key",
                 );
             }
-            (None, Some(_)) => return wrong("certificate", "needed with `key`: what it is for"),
+            (None, Some(_)) => {
+                return wrong(
+                    "certificate",
+                    "needed with `key`: the certificate of that key",
+                );
+            }
             _ => {}
         }
         if self.client_certificate != ClientCertificate::None {

@@ -70,7 +70,8 @@ pub(super) fn ruleset(
     );
     let _ = writeln!(text, "\t\toifname != \"{interface}\" accept");
     if !config.untrusted.is_empty() {
-        let what = "the kernel believes the code points of all interfaces: `untrusted` names ports";
+        let what = "the kernel trusts the code points of all interfaces: `untrusted` isn't \
+                    exported";
         notes.push(what.into());
     }
     for (index, rule) in config.rules.iter().enumerate() {
@@ -110,7 +111,7 @@ pub(super) fn ruleset(
         priority: tree.priority(node),
         police: policed(policy, otherwise.class),
     };
-    let _ = writeln!(text, "\t\t# what no rule matches");
+    let _ = writeln!(text, "\t\t# packets that match no rule");
     for line in lines(&RuleConfig::default(), &action) {
         let _ = writeln!(text, "\t\t{line}");
     }
@@ -221,7 +222,7 @@ fn policers(policy: &Policy, tree: &Tree<'_>, text: &mut String, notes: &mut Vec
         let marks = other.is_some_and(|id| policy.classes()[id.index()].mark.is_some());
         if marks {
             notes.push(format!(
-                "class `{}`: what is too much gets the other class's queue, but not its mark",
+                "class `{}`: excess packets get the other class's queue, but not its mark",
                 class.name
             ));
         }

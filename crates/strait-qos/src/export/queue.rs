@@ -31,13 +31,13 @@ pub(super) fn queue(
         note("the kernel sends repeats of TCP segments that still wait");
     }
     if class.queue.thins_acks() {
-        note("the kernel sends superseded TCP acknowledgements (CAKE's `ack-filter` is the like)");
+        note("the kernel sends superseded TCP acknowledgements (CAKE's `ack-filter` is similar)");
     }
     let packets = class.packets;
     match (&class.queue, queues) {
         (QueueConfig::Fifo(_), _) => fifo(class, &mut note),
         (QueueConfig::Wred(_), _) => {
-            note("the kernel has no early drop by code point: its full queue drops whatever comes");
+            note("the kernel has no early drop by code point: its full queue drops any new packet");
             format!("pfifo limit {packets}")
         }
         (_, Queues::Plain | Queues::PlainBands) => {
@@ -45,7 +45,7 @@ pub(super) fn queue(
             fifo(class, &mut note)
         }
         (QueueConfig::Fair(_), Queues::Near) => {
-            note("what waits for 30 s loses a packet now and then (CoDel); here it makes room");
+            note("flows that wait for 30 s lose a packet at times (CoDel); here they make room");
             note_octets(class, &mut note);
             let target_us = FAIR_WAIT.as_micros();
             format!(

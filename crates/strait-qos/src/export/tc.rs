@@ -256,8 +256,8 @@ impl<'a> Tree<'a> {
             let _ = writeln!(text, "qdisc add dev {interface} parent {place} {queue}");
         } else if self.bucket_below(index, node).is_some() {
             notes.push(format!(
-                "class `{}` isn't shaped: the kernel shapes below HTB where packets wait, and here \
-                 classes are",
+                "class `{}` isn't shaped: below HTB the kernel shapes only leaves, and this class \
+                 has others below",
                 node.name
             ));
         }
@@ -340,15 +340,15 @@ impl<'a> Tree<'a> {
                 .map_or(0, |class| class.rank);
             if rank > PRIO_MAX {
                 notes.push(format!(
-                    "class `{}` is of rank {rank}, but the kernel knows 8: it shares the last",
+                    "class `{}` is of rank {rank}, but the kernel has 8: it shares the last",
                     node.name
                 ));
             }
             format!(" prio {}", rank.min(PRIO_MAX))
         } else {
             notes.push(format!(
-                "class `{}`: what one of its classes leaves goes to all of that rank, not first to \
-                 the others here",
+                "class `{}`: the rate that one of its classes leaves goes to all of that rank, not \
+                 first to its siblings",
                 node.name
             ));
             String::new()
@@ -443,7 +443,7 @@ const fn packet_burst() -> u64 {
 fn note_shape(of: &str, shape: &Shape, notes: &mut Vec<String>) {
     let how = match shape.kind {
         ShapeKind::TokenBucket => return,
-        ShapeKind::VirtualClock => "without any burst; the kernel lets one packet gather",
+        ShapeKind::VirtualClock => "without any burst; the kernel allows a burst of one packet",
         ShapeKind::Average => {
             "by credit once an interval; the kernel's bucket has the same burst and fills evenly"
         }

@@ -75,7 +75,7 @@ fn rules_become_an_nftables_ruleset() {
 \t\t# rule 3: filtered
 \t\tmeta nfproto ipv4 ip daddr 10.0.0.0/8 meta l4proto { 17, 6 } th dport 9 drop
 \t\tmeta nfproto ipv6 ip6 daddr fd00::/16 meta l4proto { 17, 6 } th dport 9 drop
-\t\t# what no rule matches
+\t\t# packets that match no rule
 \t\tmeta nfproto ipv4 ip dscp set 16 meta priority set 57a1:4 accept
 \t\tmeta nfproto ipv6 ip6 dscp set 16 meta priority set 57a1:4 accept
 \t}
@@ -281,7 +281,7 @@ fn quanta_of_groups_add_up_to_the_groups_shares() {
     assert_eq!(quanta, [1514, 1514, 2 * 1514, 2 * 1514]);
     let notes = export.notes.join("\n");
     assert!(
-        notes.contains("`other`: what one of its classes leaves"),
+        notes.contains("`other`: the rate that one of its classes leaves"),
         "{notes}"
     );
 }

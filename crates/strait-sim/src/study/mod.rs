@@ -284,29 +284,29 @@ macro_rules! studies {
 
 studies! {
     "grid", "studies/grid.toml", grid::GridStudy,
-        "worlds drawn by chance: is a simple alternative better in one of them? Some minutes";
+        "random worlds: is a simple alternative better in any of them? Takes minutes";
     "hbh", "studies/hbh.toml", hbh::HbhStudy,
         "a transfer over four lossy links: end to end, and with each link made reliable";
     "hf", "studies/hf.toml", hf::HfStudy,
-        "STANAG 5066 over HF: data transfer over bit errors, and what a ping costs";
+        "STANAG 5066 over HF: data transfer over bit errors, and the cost of a ping";
     "htb", "studies/htb.toml", htb::HtbStudy,
-        "our token buckets against this kernel's, under one policy";
+        "token buckets of strait and of this kernel, under one policy";
     "leaf", "studies/leaf.toml", grid::GridStudy,
-        "the queue inside a class: `fair` beside others, in worlds drawn by chance and in some by name";
+        "the queue inside a class: `fair` beside others, in random worlds and in named ones";
     "manet", "studies/manet.toml", manet::ManetStudy,
-        "a cell of 802.11b with more than it carries, over one hop and two: what precedence does";
+        "an overloaded cell of 802.11b, over one hop and two: the effect of precedence";
     "messaging", "studies/messaging.toml", messaging::MessagingStudy,
         "messages of six precedences between two sites: alone, beside others, and beside a load";
     "na", "studies/na.toml", na::NaStudy,
         "calls beside data on a line of 9600 baud, as the profile `adapter` carries them";
     "na-local", "studies/na-local.toml", na_local::LocalStudy,
-        "what crosses a line, and what is answered, while stored replies are valid and after";
+        "octets on a line, and local answers, while stored replies are valid and after";
     "policing", "studies/policing.toml", policing::PolicingStudy,
-        "ways to hold an urgent class to its rate, and what its packets pay";
+        "ways to limit an urgent class to its rate, and the cost to its packets";
     "proxy", "studies/proxy.toml", proxy::ProxyStudy,
         "transfers and pages through the TCP proxies of two gateways, beside today's TCP";
     "seeing", "studies/seeing.toml", seeing::SeeingStudy,
-        "faults, and what `strait why` says of them; healthy worlds, in which it keeps quiet";
+        "verdicts of `strait why` on faults, and on worlds without faults";
     "tcp", "studies/tcp.toml", tcp::TcpStudy,
         "the simulated TCP endpoint against a network simulator's and this kernel's";
 }

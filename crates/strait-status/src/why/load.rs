@@ -171,8 +171,7 @@ impl<'s, 'a> Load<'s, 'a> {
         };
         if let Some(flood) = self.flood(victim) {
             let text = format!("{who} {suffers} behind {flood}; {used}.");
-            let look =
-                "stop that program or host; `police` its class, or put it into one of its own";
+            let look = "stop that program or host; `police` its class, or give it a separate class";
             return make(Cause::Flood, LOAD + 0.5 + more / 2.0, text, look);
         }
         let same = self
@@ -188,11 +187,12 @@ impl<'s, 'a> Load<'s, 'a> {
         let unmarked = self.is_call(victim) && fits && first.is_some_and(|first| first != class);
         if unmarked {
             let text = format!(
-                "{who} {suffers} in class {class}, as it isn't marked as a call (code point {}); {used}.",
+                "{who} {suffers} in class {class}, because it isn't marked as a call (code point \
+                 {}); {used}.",
                 victim.row.dscp
             );
-            let look = "mark it EF at the phone, or add a `[[policy.match]]` for it: `strait policy \
-                        explain NODE.toml`";
+            let look = "mark it EF at the phone, or add a `[[policy.match]]` for it: `strait \
+                        policy explain NODE.toml`";
             return make(Cause::UnmarkedCall, LOAD + 0.4 + more / 2.0, text, look);
         }
         // No load, but how long packets may wait there at all.
@@ -200,8 +200,8 @@ impl<'s, 'a> Load<'s, 'a> {
         let soon = victim.wait_s - victim.turn_s <= self.patience_s(victim);
         if !self.is_call(victim) && soon && aged >= 0.8 {
             let text = format!(
-                "{who} {suffers}: the class {class} drops what waits for longer than it lets it, and \
-                 the line takes longer; {used}."
+                "{who} {suffers}: the class {class} drops packets at its `age`, and the line takes \
+                 longer; {used}."
             );
             let look = format!("`age` of the class {class}: `strait policy explain NODE.toml`");
             return make(Cause::TooLate, LOAD + 0.2 + more / 2.0, text, &look);
@@ -211,7 +211,7 @@ impl<'s, 'a> Load<'s, 'a> {
         let Some(hog) = hog else {
             let asked: f64 = self.flows.iter().map(|it| it.octets_in).sum::<f64>() * 8.0 / s;
             let text = format!(
-                "{who} {suffers}: all together ask for {} of a line of {}; {used}.",
+                "{who} {suffers}: all flows together need {} of a line of {}; {used}.",
                 rate(asked),
                 rate(self.rate_bit_s)
             );
@@ -239,8 +239,8 @@ impl<'s, 'a> Load<'s, 'a> {
             "{who} {suffers}{own_class} behind {behind} in class {hog_class}, which takes \
              {takes} of what the line carries; {used}."
         );
-        let look = "`police` or `shape` that class, or mark its flow otherwise: `strait policy explain \
-                    NODE.toml`";
+        let look = "`police` or `shape` that class, or mark its flow otherwise: `strait policy \
+                    explain NODE.toml`";
         make(Cause::Starved, LOAD + 0.1 + more, text, look)
     }
 
@@ -249,8 +249,8 @@ impl<'s, 'a> Load<'s, 'a> {
         let name = &self.link.port.name;
         let who = sentence(&flow_words(victim, self.span.s));
         let text = format!(
-            "{who} {} although {}: turns are long, the other end takes nothing, or the policy holds it \
-             back.",
+            "{who} {} although {}: turns are long, the other end accepts nothing, or the policy \
+             limits it.",
             self.suffering(victim),
             used(self.link)
         );
@@ -286,9 +286,7 @@ impl<'s, 'a> Load<'s, 'a> {
         let heaviest = heaviest.max_by(|one, other| one.octets_in.total_cmp(&other.octets_in));
         if let Some(flow) = heaviest {
             let (source, rate) = (&flow.row.source, rate(asks(flow)));
-            return Some(format!(
-                "{source}, which sends {rate} without heed of what is lost"
-            ));
+            return Some(format!("{source}, which sends {rate} regardless of losses"));
         }
         let mut hosts: BTreeMap<&str, f64> = BTreeMap::new();
         for flow in self.flows.iter().filter(|it| !it.is_tcp()) {
@@ -300,9 +298,7 @@ impl<'s, 'a> Load<'s, 'a> {
             && !own(source)
         {
             let asks = rate(*asks);
-            return Some(format!(
-                "{source}, which sends {asks} without heed of what is lost"
-            ));
+            return Some(format!("{source}, which sends {asks} regardless of losses"));
         }
         let began = |it: &&HostRow| {
             let was = self
@@ -322,7 +318,7 @@ impl<'s, 'a> Load<'s, 'a> {
             .find(|was| was.source == busy.source);
         let flows = grown(busy.flows, was.map_or(0, |was| was.flows));
         Some(format!(
-            "{}, which began {} in {}",
+            "{}, which started {} in {}",
             busy.source,
             count(flows, "flow"),
             time(s)
@@ -345,7 +341,7 @@ fn overload(load: &Load<'_, '_>, findings: &mut Vec<Finding>) {
     let asked = octets * 8.0 / load.span.s;
     if asked >= 0.9 * load.rate_bit_s && share(lost, octets) >= LOSS && load.link.busy >= FULL {
         let text = format!(
-            "{} ask for {} of a line of {}, and {} of it is dropped; {}.",
+            "{} need {} of a line of {}, and {} of it is dropped; {}.",
             count(flows, "flow of datagrams").replace("datagramss", "datagrams"),
             rate(asked),
             rate(load.rate_bit_s),
@@ -379,15 +375,14 @@ fn too_late(load: &Load<'_, '_>, victims: &[&Flow<'_>], findings: &mut Vec<Findi
         let sent = grown(class.sent_packets, was.map_or(0, |it| it.sent_packets));
         if aged >= 10.0 && share(aged, aged + sent) >= 0.3 && load.span.links.len() == 1 {
             let text = format!(
-                "{} of the class {} waited for longer than it lets them, and were dropped ({} of what \
-                 it got); {}.",
+                "{} of the class {} exceeded its `age` and were dropped ({} of its packets); {}.",
                 count(aged, "packet"),
                 class.name,
                 percent(share(aged, aged + sent)),
                 used(load.link)
             );
             let look = format!(
-                "`age` of the class {} against how long the line is away or full",
+                "compare `age` of the class {} with the time for which the line is down or full",
                 class.name
             );
             let weight = DENIED - 0.1 * (1.0 - share(aged, aged + sent));

@@ -53,8 +53,8 @@ fn down(port: &str, problem: Option<&str>, more: f64) -> Finding {
     Finding::new(
         (Cause::PortDown, GONE + more),
         port,
-        format!("The port {port} is down{why}; what is to leave by it waits or is dropped."),
-        "look at its cable, modem and device; `strait status` says when it is up",
+        format!("The port {port} is down{why}; its packets wait or are dropped."),
+        "check its cable, modem and device; `strait status` shows its state",
     )
 }
 
@@ -65,11 +65,11 @@ fn flaps(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     }
     let port = &link.port.name;
     let text = format!(
-        "The port {port} went down {} in {} and came back; what was on its way is lost.",
+        "The port {port} went down {} in {} and came back; packets under way are lost.",
         count(downs, "time"),
         time(span.s)
     );
-    let look = "look at its cable, modem and device, and at the gateway's log";
+    let look = "check its cable, modem and device, and the gateway's log";
     findings.push(Finding::new(
         (Cause::PortFlaps, DENIED + share(downs, 10.0)),
         port,
@@ -115,10 +115,11 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
             None => format!("since the start {} ago", time(span.last.uptime_s)),
         };
         let text = format!(
-            "Nothing has come by {name} {since}, although we ask: the far gateway is off, or the \
-             way from it is dead."
+            "Nothing has arrived on port {name} {since}, although requests were sent: the far \
+             gateway is off, or the return path is dead."
         );
-        let look = format!("ask the far end whether it hears us; look at the receiver of {name}");
+        let look =
+            format!("check whether the far end receives anything, and the receiver of {name}");
         // One that was never heard may have nothing to say to us.
         let known = link.port.heard_s.is_some() || unanswered || unacknowledged;
         let base = if known { GONE } else { DENIED };
@@ -145,7 +146,7 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
             false => String::new(),
         };
         let text = format!(
-            "What comes by {name} can't be read{of}: the other end has another rate, framing, \
+            "Frames on port {name} can't be decoded{of}: the other end has another rate, framing, \
              profile or check."
         );
         let look = format!("compare the port {name} in both node files: `strait check NODE.toml`");
@@ -155,9 +156,10 @@ fn other_end(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     // It is heard, and its hellos show that it doesn't hear us.
     let unheard_s = link.port.heard_s.map_or(0.0, |_| span.last.uptime_s);
     if unanswered && unheard_s > patience_s + SILENCE_S {
-        let text =
-            format!("We hear the other end of {name}, and it doesn't hear us: one way is dead.");
-        let look = format!("look at the transmitter of {name} and at the far end's receiver");
+        let text = format!(
+            "The other end of {name} is heard, and doesn't hear this end: one direction is dead."
+        );
+        let look = format!("check the transmitter of {name} and the far end's receiver");
         findings.push(Finding::new((Cause::OneWay, GONE + 0.3), name, text, look));
     }
 }
@@ -185,12 +187,13 @@ fn neighbours(
         if sent > 0.0 && silent_s > patience_s && speaks {
             let name = &neighbour.name;
             let text = format!(
-                "Nothing has come from the neighbour {name} on {} for {}, although others are heard: \
-                 it is off, or out of reach.",
+                "Nothing has arrived from the neighbour {name} on {} for {}, although others are \
+                 heard: it is off, or out of range.",
                 link.port.name,
                 time(silent_s)
             );
-            let look = format!("ask {name} whether it hears us; `strait status` has its counters");
+            let look =
+                format!("check whether {name} receives anything; `strait status` has its counters");
             findings.push(Finding::new(
                 (Cause::FarSilent, GONE + 0.1),
                 name,
@@ -221,14 +224,14 @@ fn station(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
         if silent && (long || unanswered >= UNANSWERED || lost >= 1.0 || sent_s >= 20.0) {
             let name = &peer.name;
             let text = format!(
-                "The station {name} doesn't answer: {} of {} turns were for nothing in {}, and nothing \
-                 was heard of it.",
+                "The station {name} doesn't answer: {} of {} turns in {} had no answer, and \
+                 nothing was received from it.",
                 unanswered,
                 turns.max(unanswered),
                 time(span.s)
             );
-            let look = "check frequency, antenna and the hour with the other station; `strait status` \
-                        has the turns";
+            let look = "check frequency, antenna and time of day with the other station; `strait \
+                        status` has the turns";
             findings.push(Finding::new(
                 (Cause::HfSilent, GONE + 0.3),
                 name,
@@ -240,7 +243,8 @@ fn station(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     let others_s = hf.others_s - was.map_or(0.0, |it| it.others_s);
     if others_s > 0.3 * span.s {
         let text = format!(
-            "Stations that are no neighbours use {} of the time on {}: ours wait for the air.",
+            "Stations outside `neighbours` use {} of the air time on {}: this station waits for a \
+             free channel.",
             percent(others_s / span.s),
             link.port.name
         );
@@ -270,20 +274,20 @@ fn quality(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     let worst = lost.max(link.repeats);
     let comes_and_goes = comes_and_goes(span, name) || changes >= 2.0;
     let (cause, how) = if comes_and_goes {
-        (Cause::Fading, "comes and goes")
+        (Cause::Fading, "fades")
     } else {
         (Cause::LinkErrors, "is bad")
     };
     let mut figures = Vec::new();
     if lossy {
         figures.push(format!(
-            "{} of what comes is damaged or incomplete",
+            "{} of received frames are damaged or incomplete",
             percent(lost)
         ));
     }
     if link.repeats > 0.0 {
         figures.push(format!(
-            "{} of what we send is repeated",
+            "{} of sent frames are repeated",
             percent(link.repeats)
         ));
     }
@@ -296,10 +300,8 @@ fn quality(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
         time(span.s)
     );
     let look = match cause {
-        Cause::Fading => {
-            "look at the antenna, the distance and the hour; a lower rate may carry more"
-        }
-        _ => "measure the line (`strait measure pair HOST`); look at level, cable and modem",
+        Cause::Fading => "check antenna, distance and time of day; a lower rate may carry more",
+        _ => "measure the line (`strait measure pair HOST`); check level, cable and modem",
     };
     findings.push(Finding::new(
         (cause, BAD + 0.2 + worst / 2.0),
@@ -370,16 +372,16 @@ fn slow(span: &Span<'_>, link: &Link<'_>, findings: &mut Vec<Finding>) {
     }
     let name = &port.name;
     let why = if long {
-        "the modem or line behind it runs at another rate than its port says"
+        "the modem or line has another rate than the port"
     } else {
-        "the modem or line is slower than its port says, or the policy holds it back"
+        "the modem or line is slower than the port's rate, or the policy limits it"
     };
     let text = format!(
-        "The line {name} carries {} although packets wait and it is set to {}: {why}.",
+        "Port {name} carries {} although packets wait and its rate is {}: {why}.",
         rate(carried),
         rate(rate_bit_s as f64),
     );
-    let look = format!("set the rate of the port {name} and of its modem alike");
+    let look = format!("set the port {name} and its modem to the same rate");
     let lack = 1.0 - (carried / rate_bit_s as f64).clamp(0.0, 1.0);
     let weight = BAD + 0.5 + lack / 4.0;
     findings.push(Finding::new((Cause::SlowLine, weight), name, text, look));
@@ -391,7 +393,7 @@ fn device(link: &Link<'_>, findings: &mut Vec<Finding>) {
     if failed >= ENOUGH && share(failed, link.frames_out + failed) >= 0.1 {
         let text = format!(
             "{} of {} transmissions by {name} failed: its device or the medium refuses them, or \
-             nobody is there.",
+             there is no receiver.",
             failed,
             link.frames_out.max(failed)
         );
@@ -406,7 +408,7 @@ fn device(link: &Link<'_>, findings: &mut Vec<Finding>) {
     let strangers = link.grown(|it| it.strangers);
     if strangers >= 3.0 {
         let text = format!(
-            "{} came by {name} from somebody who is no neighbour: an address in one of the node \
+            "{} came by {name} from a station outside `neighbours`: an address in one of the node \
              files is wrong, or a stranger sends.",
             count(strangers, "frame")
         );

@@ -99,10 +99,10 @@ fn dead(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     (frames >= ENOUGH && here.grown(|it| it.frames_in) == 0.0).then(|| {
         let (from, to) = (&sender.last.node, &receiver.last.node);
         let text = format!(
-            "{from} sent {} and nothing of it came to {to} by {name}: that way is dead.",
+            "{from} sent {}, and none arrived at {to} by {name}: that direction is dead.",
             count(frames, "frame")
         );
-        let look = format!("look at the transmitter of {from} and the receiver of {to}");
+        let look = format!("check the transmitter of {from} and the receiver of {to}");
         Finding::new((Cause::OneWay, GONE + 0.5), name, text, look)
     })
 }
@@ -132,14 +132,14 @@ fn slow(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     }
     let (name, from, to) = (&here.port.name, &sender.last.node, &receiver.last.node);
     let text = format!(
-        "{to} gets {} by {name} of {} that {from} sends, all of it whole: the modem or line between \
-         them is slower than the {} that the port says, and packets wait in it.",
+        "{to} receives {} by {name} of the {} that {from} sends, all of it intact: the modem or \
+         line between them is slower than the port's {}, and packets wait in it.",
         rate(most),
         rate(out_bit_s),
         rate(rate_bit_s),
     );
     let look = format!(
-        "set the rate of the port {} and of its modem alike",
+        "set the port {} and its modem to the same rate",
         there.port.name
     );
     let weight = BAD + 0.5 + (1.0 - most / out_bit_s) / 4.0;
@@ -163,7 +163,7 @@ fn lossy(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
     let (_, here) = links(&sender, &receiver)?;
     let (name, from, to) = (&here.port.name, &sender.last.node, &receiver.last.node);
     let (cause, how) = match fades {
-        true => (Cause::Fading, "comes and goes, and loses"),
+        true => (Cause::Fading, "fades, and loses"),
         false => (Cause::LinkErrors, "loses"),
     };
     let text = format!(
@@ -171,7 +171,7 @@ fn lossy(sent: &[Snapshot], came: &[Snapshot]) -> Option<Finding> {
         percent(lost),
         count(frames, "frame")
     );
-    let look = "measure the line (`strait measure pair HOST`); look at level, cable and modem";
+    let look = "measure the line (`strait measure pair HOST`); check level, cable and modem";
     let weight = BAD + 0.2 + lost / 2.0;
     Some(Finding::new((cause, weight), name, text, look))
 }

@@ -37,21 +37,21 @@ const RULES: [Rule; 9] = [
     Rule {
         dropped: "hop-limit",
         cause: Cause::Loop,
-        what: "they go round until their hop limit is used up: routes of two nodes point at each other",
-        look: "`traceroute` to that address, then the routes of the nodes that it names twice",
+        what: "they loop until their hop limit ends: the routes of two nodes point at each other",
+        look: "`traceroute` to that address, then the routes of the nodes that it shows twice",
         more: 0.7,
     },
     Rule {
         dropped: "too-big",
         cause: Cause::Mtu,
-        what: "they are larger than the way carries, mustn't be cut, and their sender doesn't listen",
+        what: "they exceed the path's MTU, mustn't be fragmented, and their sender ignores this",
         look: "`mtu` of the port in both node files; whether ICMP reaches the sender",
         more: 0.4,
     },
     Rule {
         dropped: "filtered",
         cause: Cause::Filtered,
-        what: "the policy, or a service, lets them not pass",
+        what: "the policy or a service blocks them",
         look: "`strait policy explain NODE.toml` with this flow's addresses and ports",
         more: 0.3,
     },
@@ -65,15 +65,16 @@ const RULES: [Rule; 9] = [
     Rule {
         dropped: "unresolved",
         cause: Cause::NoSuchHost,
-        what: "nobody on the local network has that address",
+        what: "no host on the local network has that address",
         look: "whether that host is on, and its address; `strait status`",
         more: 0.3,
     },
     Rule {
         dropped: "wrong-source",
         cause: Cause::WrongSource,
-        what: "that address doesn't lie where they come from: it is there twice, or somebody pretends",
-        look: "who has that address on both sides; `networks` of the host sides in the node file",
+        what: "their source address belongs to another side: it is in use twice, or forged",
+        look: "the owners of that address on both sides; `networks` of the host sides in the node \
+               file",
         more: 0.6,
     },
     Rule {
@@ -86,8 +87,8 @@ const RULES: [Rule; 9] = [
     Rule {
         dropped: "port-down",
         cause: Cause::PortDown,
-        what: "the port that they leave by is down",
-        look: "its cable, modem and device; `strait status` says when it is up",
+        what: "their outgoing port is down",
+        look: "its cable, modem and device; `strait status` shows its state",
         more: 0.6,
     },
 ];
@@ -117,7 +118,7 @@ pub(super) fn look(span: &Span<'_>, findings: &mut Vec<Finding>) {
             more => format!(" and of {}", count(more as f64, "other flow")),
         };
         let text = format!(
-            "{} to {}: {} of it{others} dropped in {}, {}.",
+            "{} to {}: {} of it{others} dropped in {}, because {}.",
             sentence(&flow_words(worst, span.s)),
             worst.row.destination,
             count(dropped, "packet"),
@@ -144,11 +145,12 @@ fn moved(span: &Span<'_>, findings: &mut Vec<Finding>) {
     let moved = crate::span::grown(span.last.local.moved, span.first.local.moved);
     if moved >= 3.0 {
         let text = format!(
-            "An address on the local network changed its station {} in {}: two hosts have the same.",
+            "An address on the local network changed its station {} in {}: two hosts have the \
+             same.",
             count(moved, "time"),
             time(span.s)
         );
-        let look = "`arping -d ADDRESS`, or `ip neigh` on a host there, tells which two stations";
+        let look = "`arping -d ADDRESS`, or `ip neigh` on a host there, shows both stations";
         let weight = DENIED + 0.8;
         findings.push(Finding::new(
             (Cause::DuplicateAddress, weight),
@@ -179,14 +181,14 @@ fn policed(span: &Span<'_>, findings: &mut Vec<Finding>) {
             format!(", most of them {}", flow_words(it, span.s))
         });
         let text = format!(
-            "The class {} is policed too tightly for what it gets: {} of {} dropped in {}{who}.",
+            "The class {} is policed too tightly for its traffic: {} of {} dropped in {}{who}.",
             class.name,
             percent(share(dropped, all)),
             count(all, "packet"),
             time(span.s)
         );
         let look = format!(
-            "`police` of the class {} against what its flows need",
+            "compare `police` of the class {} with the needs of its flows",
             class.name
         );
         let weight = DENIED + share(dropped, all) / 2.0;
@@ -210,8 +212,8 @@ fn calls(span: &Span<'_>, findings: &mut Vec<Finding>) {
         let standing = span.last.flows.iter().filter(standing).count();
         if refused >= 1.0 || standing > 0 {
             let text = format!(
-                "{} by {name} refused: the line can't carry it beside those that are there ({} of \
-                 the line used).",
+                "{} by {name} refused: the line can't carry it beside the others ({} of the line \
+                 used).",
                 sentence(&count(refused.max(standing as f64), "call")),
                 percent(link.busy)
             );
@@ -226,13 +228,14 @@ fn calls(span: &Span<'_>, findings: &mut Vec<Finding>) {
         let displaced = link.grown(|it| it.flows.displaced);
         if displaced >= 20.0 {
             let text = format!(
-                "The table of flows of {name} is full ({}): {} made way for new ones in {}, and calls \
-                 among them aren't foreseen.",
+                "The table of flows of {name} is full ({}): {} were replaced by new ones in {}, \
+                 and calls among them aren't predicted.",
                 link.port.flows.known,
                 count(displaced, "flow"),
                 time(span.s)
             );
-            let look = "`strait status --json | jq .hosts` shows who begins so many flows";
+            let look = "`strait status --json | jq .hosts` shows the hosts that start so many \
+                        flows";
             findings.push(Finding::new(
                 (Cause::FlowTable, LOAD + 0.9),
                 name,

@@ -13,10 +13,10 @@ const SKEW_S: f64 = 0.5;
 
 fn finding(node: &str, port: &str, ago_s: f64) -> Finding {
     let text = format!(
-        "{node} began anew {} ago: what it held and what was on its way is lost, or is sent again.",
+        "{node} restarted {} ago: its packets and those under way are lost, or sent again.",
         time(ago_s)
     );
-    let look = "the log of that gateway says why; its host may have restarted, too";
+    let look = "the log of that gateway has the reason; its host may have restarted, too";
     Finding::new((Cause::FarAnew, LOAD + 0.8), port, text, look)
 }
 

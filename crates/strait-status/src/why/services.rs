@@ -44,7 +44,7 @@ fn names(span: &Span<'_>, findings: &mut Vec<Finding>) {
         )
     };
     let text = format!(
-        "Names aren't found: {} of {} new questions in {} failed, {who}.",
+        "Names can't be resolved: {} of {} new questions in {} failed, {who}.",
         percent(share(failed, asked.max(failed))),
         asked.max(failed),
         time(span.s)
@@ -85,10 +85,10 @@ fn mail(span: &Span<'_>, findings: &mut Vec<Finding>) {
     let here = waiting(mail);
     if mail.overdue > 0 {
         let text = format!(
-            "{} here for longer than an urgent message may be.",
+            "{} waiting for longer than the limit of urgent messages.",
             count(mail.overdue as f64, "message")
         );
-        let look = "`strait mail queue` says what they wait for and what was said last";
+        let look = "`strait mail queue` shows the reason and the last reply";
         findings.push(Finding::new(
             (Cause::MailLate, DENIED + 0.2),
             "mail",
@@ -98,12 +98,13 @@ fn mail(span: &Span<'_>, findings: &mut Vec<Finding>) {
     }
     if here > 0 && went == 0.0 && broken + deferred >= 1.0 {
         let text = format!(
-            "Mail's next hop can't be reached: {} here, {} broke or were refused in {}, nothing went.",
+            "Mail's next hop can't be reached: {} waiting, {} broke or were refused in {}, none \
+             was sent.",
             count(here as f64, "message"),
             count(broken + deferred, "connection"),
             time(span.s)
         );
-        let look = "`strait mail queue` says for whom they wait and what was said last";
+        let look = "`strait mail queue` shows their destinations and the last reply";
         findings.push(Finding::new(
             (Cause::MailHop, DENIED + 0.3),
             "mail",
@@ -156,7 +157,7 @@ fn host(span: &Span<'_>, findings: &mut Vec<Finding>) {
             "the device fails"
         };
         let text = format!(
-            "What is to be stored isn't: {} failed in {}, {what}.",
+            "Data can't be stored: {} failed in {}, {what}.",
             count(full + failed, "write"),
             time(span.s)
         );
@@ -178,8 +179,8 @@ fn host(span: &Span<'_>, findings: &mut Vec<Finding>) {
             "forward"
         };
         let text = format!(
-            "The host's clock was set {by} {way} ({} in {}): what goes by calendar time, such as times \
-             to die and dates of mail, is wrong by that.",
+            "The host's clock was set {by} {way} ({} in {}): calendar times, such as times to die \
+             and dates of mail, are wrong by that.",
             count(steps, "step"),
             time(span.s)
         );
@@ -190,7 +191,7 @@ fn host(span: &Span<'_>, findings: &mut Vec<Finding>) {
         && let Some(why) = &journal.ended
     {
         let text = format!("The journal {} has ended: {why}.", journal.file);
-        let look = "make room, or raise `octets_max` under `[journal]`, and start anew";
+        let look = "make room, or raise `octets_max` under `[journal]`, and restart";
         findings.push(Finding::new(
             (Cause::Journal, BAD + 0.1),
             "journal",
@@ -201,11 +202,11 @@ fn host(span: &Span<'_>, findings: &mut Vec<Finding>) {
     let late_s = span.last.timers.late_p99_s.unwrap_or(0.0);
     if late_s >= LATE_S && span.last.timers.woken >= 100 {
         let text = format!(
-            "This host wakes the gateway late: by {} for one of 100 moments, {} at most.",
+            "This host wakes the gateway late: by {} in one of 100 cases, {} at most.",
             time(late_s),
             time(span.last.timers.late_max_s)
         );
-        let look = "`top`: what else runs here; the gateway goes first only with the right to";
+        let look = "`top` shows other load; real-time priority needs CAP_SYS_NICE";
         findings.push(Finding::new(
             (Cause::HostSlow, BAD + 0.4),
             "host",
@@ -220,7 +221,7 @@ fn host(span: &Span<'_>, findings: &mut Vec<Finding>) {
         );
         if refusals >= 1.0 && led.there < led.wanted {
             let text = format!(
-                "The host has {} of {} routes that it is to have; it said no {}.",
+                "The host has {} of {} wanted routes; it refused {}.",
                 led.there,
                 led.wanted,
                 count(refusals, "time")

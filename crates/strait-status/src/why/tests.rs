@@ -112,7 +112,7 @@ fn a_full_line_whose_calls_are_well_is_well() {
     let has = |words: &str| assert!(why.sentence.contains(words), "{}", why.sentence);
     has("All is well: port line is 97 % used");
     has("1 call waits 40 ms at most");
-    has("longest wait: a transfer (TCP 40000 > 9000) from 10.1.0.2, 12 s behind its own");
+    has("longest wait: a transfer (TCP 40000 > 9000) from 10.1.0.2, 12 s behind its own packets");
     // One snapshot tells of the whole time.
     assert!(super::why(&history[10..]).is_well());
 }
@@ -123,8 +123,8 @@ fn who_asks_for_little_and_waits_names_who_is_before_it() {
     let full = history(|it, at| it.talkers = vec![file(at), page(at)]);
     let why = why(&full);
     assert_eq!(why.findings[0].cause, Cause::ClassFull);
-    let said = "Web from 10.1.0.2 waits 12 s behind a transfer (TCP 40000 > 9000) from 10.1.0.2 in class \
-                data, which takes 93 % of what the line carries; port line is 97 % used.";
+    let said = "Web from 10.1.0.2 waits 12 s behind a transfer (TCP 40000 > 9000) from 10.1.0.2 in \
+                class data, which takes 93 % of what the line carries; port line is 97 % used.";
     assert_eq!(why.sentence, said);
     let last = history(|it, at| {
         let mut page = page(at);
@@ -386,7 +386,7 @@ fn what_was_lost_until_the_other_end_began_anew_is_no_fault_of_the_link() {
     assert_eq!(told.findings.len(), 1, "{told:?}");
     assert!(
         told.sentence
-            .starts_with("The far gateway began anew 12 s ago"),
+            .starts_with("The far gateway restarted 12 s ago"),
         "{told:?}"
     );
     // Elsewhere both ends show it: of the other one's life there are ten seconds, whether its clock

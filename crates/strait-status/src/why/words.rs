@@ -106,7 +106,7 @@ pub(super) fn healthy(span: &Span<'_>) -> String {
     let lines = span.links.iter().map(|link| {
         let lost = share(link.bad_in, link.bad_in + link.packets_in);
         let lost = if link.bad_in > 0.0 {
-            format!(", {} of what comes is damaged", percent(lost))
+            format!(", {} of received frames are damaged", percent(lost))
         } else {
             String::new()
         };
@@ -135,7 +135,7 @@ pub(super) fn healthy(span: &Span<'_>) -> String {
     let longest = longest.max_by(|one, other| one.wait_s.total_cmp(&other.wait_s));
     let longest = longest.map_or_else(String::new, |it| {
         format!(
-            "; longest wait: {}, {} behind its own",
+            "; longest wait: {}, {} behind its own packets",
             flow(it, span.s),
             time(it.wait_s)
         )

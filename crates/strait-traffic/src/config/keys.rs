@@ -335,7 +335,7 @@ impl TrafficKeys {
     fn echo(&self) -> Result<Traffic, KeyError> {
         let Some(octets) = self.octets else {
             if self.tls.is_some() {
-                return Err(self.bounds("tls", "left away without `octets`"));
+                return Err(self.bounds("tls", "absent without `octets`"));
             }
             return Ok(Traffic::EchoDatagrams {
                 payload_octets: self.payload_octets(4, 56)?,
@@ -349,7 +349,7 @@ impl TrafficKeys {
             ("count", self.count.is_some()),
         ];
         match keys.iter().find(|(_, is_set)| *is_set) {
-            Some((key, _)) => Err(self.bounds(key, "left away beside `octets`")),
+            Some((key, _)) => Err(self.bounds(key, "absent beside `octets`")),
             None => Ok(Traffic::EchoStream {
                 octets: octets.0,
                 options: self.tcp_options(true)?,
@@ -466,7 +466,7 @@ impl TrafficKeys {
             ];
             let found = others.iter().find(|(_, is_set)| *is_set);
             return found.map_or(Ok(()), |(key, _)| {
-                Err(self.bounds(key, "left away beside `sizes`"))
+                Err(self.bounds(key, "absent beside `sizes`"))
             });
         }
         let keys = [
@@ -478,7 +478,7 @@ impl TrafficKeys {
         ];
         let found = keys.iter().find(|(_, is_set)| *is_set);
         found.map_or(Ok(()), |(key, _)| {
-            Err(self.bounds(key, "left away without `sizes`"))
+            Err(self.bounds(key, "absent without `sizes`"))
         })
     }
 

@@ -87,7 +87,7 @@ impl Script {
             let mut line = Line::new(&words);
             line.statement(&mut script)?;
             if let Some(word) = line.rest.first() {
-                return Err(word.wrong(format!("`{}` is too much: leave it away", word.text)));
+                return Err(word.wrong(format!("`{}` is one too many: remove it", word.text)));
             }
             if script.events.len() > Self::EVENTS_MAX {
                 let message = format!("more than {} events: split the script", Self::EVENTS_MAX);
@@ -162,7 +162,7 @@ impl<'w, 'a> Line<'w, 'a> {
         }
         match keyword(&command, &GLOBALS)? {
             Some(_) if at.is_some() => Err(command.wrong(format!(
-                "`{}` holds for the whole script: leave its time away",
+                "`{}` applies to the whole script: remove its time",
                 command.text
             ))),
             Some(name) => self.global(script, name),
@@ -279,7 +279,7 @@ impl<'w, 'a> Line<'w, 'a> {
             "BROADCAST" => to.broadcast = Some(self.on_or_off()?),
             "DATA" => to.data = Some(self.data()?),
             _ => {
-                let message = format!("`{name}` doesn't belong here: leave it away");
+                let message = format!("`{name}` doesn't belong here: remove it");
                 return Err(self.last.wrong(message));
             }
         }

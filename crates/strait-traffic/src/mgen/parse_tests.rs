@@ -246,8 +246,8 @@ fn errors_name_place_and_remedy() {
         ),
         ("0 LISTEN ICMP 5", "`ICMP` isn't UDP or TCP"),
         ("0 JOIN 10.0.0.1", "is no multicast address"),
-        ("0 OFF 1 2", "line 1, column 9: `2` is too much"),
-        ("0 TOS 5", "column 3: `TOS` holds for the whole script"),
+        ("0 OFF 1 2", "line 1, column 9: `2` is one too many"),
+        ("0 TOS 5", "column 3: `TOS` applies to the whole script"),
         ("START 24:00:00", "is no time of the day"),
         ("DATA [abc]", "two hexadecimal digits each"),
         (

@@ -150,7 +150,7 @@ fn end(end: Option<JournalEnd>) -> (&'static str, String) {
         Some(JournalEnd::Closed) => ("closed", "the gateway was stopped in order".into()),
         Some(JournalEnd::Limit) => (
             "limit",
-            "full: it had the size that its configuration allows, the gateway went on".into(),
+            "full: it reached its configured size, and the gateway continued".into(),
         ),
         Some(JournalEnd::Open) => (
             "open",
@@ -160,7 +160,7 @@ fn end(end: Option<JournalEnd>) -> (&'static str, String) {
             "torn",
             format!(
                 "torn at octet {offset}: the gateway was killed while it wrote, or the file is \
-                 damaged; what stands before was repeated"
+                 damaged; the part before it was repeated"
             ),
         ),
         Some(JournalEnd::Foreign { offset }) => (

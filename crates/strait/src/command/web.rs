@@ -16,7 +16,7 @@ use crate::exit::BadInput;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  strait web\n  strait web /run/strait/a.sock --listen [::1]:9000\n  \
-                  strait web --save today.html        at exit, all that it saw\n  \
+                  strait web --save today.html        at exit, with all recorded data\n  \
                   strait status --watch 1 --json > a.jsonl; strait web a.jsonl --save a.html\n  \
                   strait web a.journal --save a.html"
 )]

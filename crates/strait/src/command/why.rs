@@ -26,12 +26,12 @@ use crate::exit::BadInput;
 /// compared to what the other got.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  strait why                                   the gateway on this host\n  \
-                  strait why /run/strait/a.sock --json | jq -r .[0].findings[0].cause\n  \
-                  strait why scenarios/seeing/load.toml --variant flood\n  \
-                  strait why scenarios/seeing/far-down.toml --at 20s\n  \
-                  strait why status.json                       output of `strait status --json`\n\n\
-                  What each cause means, and what to do: docs/book/why.md"
+    after_help = "Examples:\n  strait why                                   the gateway on this \
+                  host\n  strait why /run/strait/a.sock --json | jq -r .[0].findings[0].cause\n  \
+                  strait why scenarios/seeing/load.toml --variant flood\n  strait why \
+                  scenarios/seeing/far-down.toml --at 20s\n  strait why status.json                \
+                  output of `strait status --json`\n\nMeanings and remedies of all causes: \
+                  docs/book/why.md"
 )]
 pub(crate) struct Args {
     /// Status sockets, files written by `strait status --json` or --snapshots, journals, or one

@@ -78,7 +78,7 @@ fn a_closed_gateway_that_is_killed_leaves_no_other_way() {
     }
     assert!(!strayed(&world.hosts[3]));
     let told = world.hosts[1].run(&check);
-    assert!(told.contains("what is for partners has no way"), "{told}");
+    assert!(told.contains("partners' hosts are unreachable"), "{told}");
 
     // The next start opens it.
     world.gateways[0] = run(&world.hosts[1], &file);

@@ -351,7 +351,8 @@ fn put_aside(path: &Path) -> io::Result<()> {
     }
     tracing::warn!(
         path = %path.display(), aside = %aside.display(),
-        "the state file can't be understood: it is kept under another name, and nothing is remembered"
+        "the state file can't be understood: it is renamed, and the gateway starts with no stored \
+         data"
     );
     Ok(())
 }

@@ -38,11 +38,11 @@ impl Storage {
     /// The file can't be read or written, or another program has it.
     pub fn open(path: &Path, octets_max: u64) -> Result<Self, Error> {
         let doing = || format!("open the state file `{}`", path.display());
-        let remedy = "its folder has to exist, and the gateway has to be allowed to write there";
+        let remedy = "its folder has to exist, and the gateway needs the right to write there";
         let database = Database::open(path, octets_max).doing(doing);
         let database = database.map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => {
-                error.with_remedy("a gateway that runs has it: give each one a file of its own")
+                error.with_remedy("a running gateway uses it: give each gateway its own file")
             }
             _ => own_file::with_remedy(error.with_remedy(remedy)),
         })?;

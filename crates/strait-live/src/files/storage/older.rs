@@ -76,14 +76,14 @@ pub(super) fn take_over(
         } else {
             io::ErrorKind::Other
         };
-        return Err(io::Error::new(kind, "what it holds can't be stored anew"));
+        return Err(io::Error::new(kind, "its contents can't be stored anew"));
     }
     File::open(&new)?.sync_all()?;
     fs::rename(&new, path)?;
     sync_folder(path)?;
     tracing::info!(
         path = %path.display(), copy = %copy.display(),
-        "the state file of an older version was taken over; a copy stays"
+        "the state file of an older version was imported; a copy stays"
     );
     Ok(())
 }

@@ -340,7 +340,7 @@ fn nothing_else_than_a_file_of_its_own_is_taken_for_it() {
 fn one_gateway_at_a_time_has_it() {
     let bench = Bench::new(ROOM);
     let error = Storage::open(&bench.path(), ROOM).unwrap_err().to_string();
-    assert!(error.contains("a gateway that runs has it"), "{error}");
+    assert!(error.contains("a running gateway uses it"), "{error}");
 }
 
 #[test]

@@ -155,9 +155,9 @@ impl TcpModem {
                 Ok(())
             }
             ModemPacket::KeepAlive => Ok(()),
-            ModemPacket::Error => Err(broken("the modem found an error in what it was told")),
+            ModemPacket::Error => Err(broken("the modem reports an error in its input")),
             _ if !self.has_greeted() => {
-                Err(self.reject(now, "the modem speaks before it has greeted"))
+                Err(self.reject(now, "the modem sent something before its greeting"))
             }
             ModemPacket::Probe => self.say(now, &[ModemPacket::Probe]),
             ModemPacket::InitialSetup(setup) if !setup.carries_octets() => Err(broken(
@@ -198,7 +198,7 @@ impl TcpModem {
                 }
                 Ok(())
             }
-            _ => Err(self.reject(now, "the modem says what a modem doesn't")),
+            _ => Err(self.reject(now, "the modem sent a message that only terminals send")),
         }
     }
 
@@ -211,7 +211,7 @@ impl TcpModem {
                 modem_block_bits = mode.block_bits,
                 rate_bit_s = own.rate_bit_s,
                 block_bits = own.block_bits,
-                "the modem sends by another waveform than the node file says"
+                "the modem sends by another waveform than that of the node file"
             );
         }
     }
@@ -361,8 +361,8 @@ impl TcpModem {
     /// An error if something takes too long.
     fn watch(&self, now: Instant) -> io::Result<()> {
         let message = match self.greeting.set_up {
-            true => "the modem says nothing any more",
-            false => "the modem doesn't greet as MIL-STD-188-110D Appendix A has it",
+            true => "the modem has become silent",
+            false => "the modem's greeting isn't that of MIL-STD-188-110D Appendix A",
         };
         in_time(now, self.patience(), message)?;
         let waits = |it: &&Outgoing| !matches!(it.stage, Stage::Started | Stage::Ending);

@@ -363,14 +363,14 @@ impl Modem for UdpModem {
 
     fn tick(&mut self, now: Instant, heard: &mut VecDeque<Heard>) -> io::Result<()> {
         self.control.listen(now)?;
-        let message = "the modem answers no ping any more";
+        let message = "the modem no longer answers pings";
         in_time(now, self.answered + WATCHDOG, message)?;
         if !self.is_ready() {
-            let message = "the modem doesn't say that this terminal has control";
+            let message = "the modem doesn't give control to this terminal";
             in_time(now, self.opened + READY_MAX, message)?;
         }
         if let Some(it) = self.outgoing.as_ref().filter(|it| it.stage == Stage::Waits) {
-            let message = "the modem takes no transmission";
+            let message = "the modem accepts no transmission";
             in_time(now, it.began + START_MAX, message)?;
         }
         let came = self.inbound.tick(now);

@@ -409,7 +409,7 @@ impl PortIo for KissPort {
             match answers {
                 Ok(true) => {}
                 Ok(false) => {
-                    let why = "it told its queue before and doesn't answer now: restart it, or \
+                    let why = "it reported its queue before and doesn't answer now: restart it, or \
                                this gateway if it is another modem";
                     return Err(Error::invalid("ask the modem for its queue", why));
                 }
@@ -578,12 +578,12 @@ impl PortIo for KissPort {
     fn tick(&mut self, now: Instant) -> io::Result<()> {
         let hangs = |why| Err(io::Error::new(io::ErrorKind::TimedOut, why));
         if self.full.is_some_and(|until| until <= now) {
-            return hangs("the modem takes no more octets: it hangs, or is gone");
+            return hangs("the modem accepts no more octets: it hangs, or is gone");
         }
         match self.question {
             Some(until) if until > now => {}
             Some(_) if self.tells == Tells::Queue => {
-                return hangs("the modem doesn't answer any more");
+                return hangs("the modem no longer answers");
             }
             Some(_) => (self.question, self.tells) = (None, Tells::Nothing),
             None if self.ask_at <= now => self.ask(now)?,
@@ -594,20 +594,20 @@ impl PortIo for KissPort {
 
     fn found(&self) -> Option<Found> {
         let Some(asks) = self.config.asks else {
-            let text = "the modem isn't asked for anything: frames go by the rate";
+            let text = "the modem isn't asked for reports: frames go by the rate";
             return Some(Found { text, lacks: false });
         };
         let text = match self.tells {
             Tells::Asked => "asks the modem for its queue",
-            Tells::Queue => "the modem tells its queue: one frame waits in it",
-            Tells::Tried if self.noticed => "the modem gives no notice any more: it may hang",
+            Tells::Queue => "the modem reports its queue: one frame waits in it",
+            Tells::Tried if self.noticed => "the modem no longer gives notice: it may hang",
             Tells::Tried => "waits for the modem's first notice",
-            Tells::Notice => "the modem gives notice: at most two frames are in its hands",
+            Tells::Notice => "the modem gives notice: it holds at most two frames",
             Tells::Nothing if asks == Asks::Notice => {
-                "the modem gives no notice: frames go by the rate; the one that wanted a notice may \
-                 be lost. Dire Wolf tells its queue: leave `notice` away"
+                "the modem gives no notice: frames go by the rate; the one with the request may be \
+                 lost. Dire Wolf reports its queue: leave out `notice`"
             }
-            Tells::Nothing => "the modem doesn't tell its queue: frames go by the rate",
+            Tells::Nothing => "the modem doesn't report its queue: frames go by the rate",
         };
         let lacks = self.tells == Tells::Nothing || self.tells == Tells::Tried && self.noticed;
         Some(Found { text, lacks })

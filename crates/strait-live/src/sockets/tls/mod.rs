@@ -115,7 +115,7 @@ impl Profile {
                     profile = name,
                     key,
                     problem,
-                    "the certificates before serve on"
+                    "the previous certificates stay in use"
                 );
             }
         }
@@ -195,7 +195,7 @@ pub(crate) fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, S
     let all = all.map_err(|error| unreadable(file, &error))?;
     if all.is_empty() {
         return Err(format!(
-            "{file} has no certificate: it must be a PEM file that has"
+            "{file} has no certificate: it must be a PEM file with one"
         ));
     }
     Ok(all)
@@ -220,9 +220,7 @@ fn unreadable(file: &str, error: &pem::Error) -> String {
 fn private_key(file: &str) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_slice(&pem_of(file)?).map_err(|error| match error {
         pem::Error::NoItemsFound => {
-            format!(
-                "{file} has no private key that isn't encrypted: it must be a PEM file that has"
-            )
+            format!("{file} has no unencrypted private key: it must be a PEM file with one")
         }
         error => unreadable(file, &error),
     })

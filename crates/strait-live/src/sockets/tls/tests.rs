@@ -46,7 +46,7 @@ fn what_does_not_serve_is_told_by_its_key_and_file() {
         ),
         (
             showing("server.pem", "server.pem"),
-            ["key", "has no private key"],
+            ["key", "has no unencrypted private key"],
         ),
         (
             showing("server.pem", "client.key"),

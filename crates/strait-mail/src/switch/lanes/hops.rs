@@ -33,7 +33,7 @@ impl Lanes {
                 }
                 for id in lanes {
                     if self.lanes.get(&id).is_some_and(|it| it.line.is_some()) {
-                        self.lose(now, id, "nothing comes from there", queue, asks);
+                        self.lose(now, id, "no answer from there", queue, asks);
                     }
                 }
             }

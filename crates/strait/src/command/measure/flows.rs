@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Address of this host to send from and listen on [default: any].
     #[arg(long, value_name = "ADDR")]
     local: Option<IpAddr>,
-    /// Longest run, from the script's time 0. A listening script ends by itself only if it ignores
+    /// Longest run, from the script's time 0. A listening script ends only if it ignores
     /// its ports again.
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Time>,
@@ -71,8 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let zero = match (args.start_ns, script.globals.start) {
         (Some(ns), _) => Instant::from_nanos(ns),
         (None, Some(start)) => strait_measure::flows::time_of_day(start).ok_or_else(|| {
-            let message =
-                "the script's START is over for today: leave START away, or start earlier";
+            let message = "the script's START has passed for today: remove START, or start earlier";
             BadInput(message.into())
         })?,
         (None, None) => monotonic(),

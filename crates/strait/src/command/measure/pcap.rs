@@ -218,8 +218,8 @@ fn finish(args: &Args, analysis: Analysis) -> anyhow::Result<ExitCode> {
             title = format!("{title} and {}", b.display());
         }
         let about = match args.b {
-            Some(_) => "What happened to the same packets between two places, A and B.",
-            None => "What passed one place.",
+            Some(_) => "The same packets at two places, A and B.",
+            None => "Packets at one place.",
         };
         let page = strait_web::page::results(&analysis.into_report(title, about));
         std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;

@@ -106,7 +106,7 @@ fn remove(args: &Args) -> anyhow::Result<ExitCode> {
     let table = Export::table(&args.dev);
     let done = match kernel::remove(&args.dev, &table, &Namespace::current()?)? {
         true => "removed",
-        false => "nothing of ours was there",
+        false => "there was nothing to remove",
     };
     if args.json {
         let json = serde_json::json!({"interface": args.dev, "done": done});

@@ -128,7 +128,7 @@ enum Profile {
     Adapter,
     /// A more urgent packet goes after the next segment.
     Segments,
-    /// A more urgent packet goes after the packet that is leaving.
+    /// A more urgent packet goes after the packet being sent.
     #[value(aliases = ["hbh", "ip"])]
     Plain,
 }
@@ -206,7 +206,7 @@ fn check(args: &Check) -> anyhow::Result<ExitCode> {
             crate::output::print(&format!("\n- {lint}\n"));
         }
         if bit_s.is_none() {
-            let note = "\nRates and waits weren't looked at: give the line's rate by --line.\n";
+            let note = "\nRates and waits weren't checked: give the line's rate by --line.\n";
             crate::output::print(note);
         }
     }

@@ -77,9 +77,7 @@ impl Given {
             "tcp_control" if value.is_empty() => packet.tcp_bare = Some(TcpFlags::ACK),
             _ => {
                 let keys = KEYS.join(", ");
-                return Err(BadInput(format!(
-                    "`{key}` says nothing of a packet: {keys}"
-                )));
+                return Err(BadInput(format!("`{key}` is no key of a packet: {keys}")));
             }
         }
         Ok(())

@@ -23,12 +23,12 @@ use crate::exit::BadInput;
 /// they are left out, and the checks that need them have no value.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  strait study                     list the studies\n  \
-                        strait study tcp                 in less than a minute\n  \
-                        strait study tcp --full --json   every run, as one JSON object\n  \
-                        strait study my-tcp.toml         a copy of scenarios/studies/tcp.toml, changed\n  \
-                        strait study all --seed 7        whether checks hold with another seed\n  \
-                        strait study all --strict        exit status 1 if a check fails"
+    after_help = "Examples:\n  strait study                     list the studies\n  strait study \
+                  tcp                 in less than a minute\n  strait study tcp --full --json   \
+                  every run, as one JSON object\n  strait study my-tcp.toml         a copy of \
+                  scenarios/studies/tcp.toml, changed\n  strait study all --seed 7        the \
+                  checks with another seed\n  strait study all --strict        exit status 1 if a \
+                  check fails"
 )]
 pub(crate) struct Args {
     /// A study, a file with a line `study = "NAME"`, or `all` for every study but `grid` [default:
@@ -216,7 +216,7 @@ fn list(args: &Args) -> anyhow::Result<ExitCode> {
         let message = "--json: which study? `strait study` lists them";
         return Err(BadInput(message.into()).into());
     }
-    let columns = ["study", "what it lays side by side"].map(|name| Column::new(name, ""));
+    let columns = ["study", "comparison"].map(|name| Column::new(name, ""));
     let mut table = Table::new("studies", columns.into());
     for study in STUDIES {
         table.push(vec![study.name.into(), study.about.into()]);

@@ -27,14 +27,15 @@ use crate::exit::BadInput;
 /// seed.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "An axis is a key and its values. A key is a path of names through the scenario:\n\
-                  link.NAME.KEY in a link file, node.NAME.KEY in a node file, traffic.NAME.KEY,\n\
-                  duration; * stands for every name. Keys joined by + change together. Values are\n\
-                  separated by commas, or FROM..TO/STEP.\n\n\
-                  Examples:\n  strait sweep chain.toml --set 'link.*.loss=0..0.3/0.05' --seeds 20\n  \
-                  strait sweep chain.toml --set link.l3.rate=75kbit/s,300kbit/s --metric file.time_s\n  \
-                  strait sweep chain.toml --store results.jsonl --csv runs.csv     continues where it stopped\n  \
-                  strait sweep serial.toml --set 'link.*.baud+node.*.port.line.baud=9600,19200' --report out.html"
+    after_help = "An axis is a key and its values. A key is a path of names through the \
+                  scenario:\nlink.NAME.KEY in a link file, node.NAME.KEY in a node file, \
+                  traffic.NAME.KEY,\nduration; * stands for every name. Keys joined by + change \
+                  together. Values are\nseparated by commas, or FROM..TO/STEP.\n\nExamples:\n  \
+                  strait sweep chain.toml --set 'link.*.loss=0..0.3/0.05' --seeds 20\n  strait \
+                  sweep chain.toml --set link.l3.rate=75kbit/s,300kbit/s --metric file.time_s\n  \
+                  strait sweep chain.toml --store results.jsonl --csv runs.csv     resumes from \
+                  the store\n  strait sweep serial.toml --set \
+                  'link.*.baud+node.*.port.line.baud=9600,19200' --report out.html"
 )]
 pub(crate) struct Args {
     /// The scenario file.
