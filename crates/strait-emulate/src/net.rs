@@ -256,7 +256,7 @@ mod tests {
             format!("{ENDS}[[path]]\nbetween = [\"{a}\", \"{b}\"]\nfile = \"{file}\"\n")
         };
         for (net, why) in [
-            (ENDS.to_owned(), "`a` hears nobody"),
+            (ENDS.to_owned(), "`a` has no path"),
             (path("a", "b", "hf.toml"), "`c` has no path"),
             (path("a", "x", "hf.toml"), "no end is named `x`"),
             (path("a", "a", "hf.toml"), "without another path"),

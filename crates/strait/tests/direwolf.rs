@@ -262,7 +262,7 @@ fn crosses(baud: u32, keys: &str, octets: usize) {
         let radio = radio(folder, name);
         assert_eq!(radio["refused"], 0, "{radio}");
         let found = radio["found"].as_str().unwrap_or_default();
-        assert!(found.contains("tells its queue"), "{radio}");
+        assert!(found.contains("reports its queue"), "{radio}");
         let log = fs::read(folder.join(format!("{name}.log"))).unwrap();
         let log = String::from_utf8_lossy(&log);
         assert!(!log.contains("Invalid"), "{log}");

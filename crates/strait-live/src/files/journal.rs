@@ -400,7 +400,10 @@ baud = 9600
             let config = config(path, 1000);
             let error = JournalFile::create(&config, &node(), &Boot::default());
             let error = error.unwrap_err().to_string();
-            assert!(error.contains("is there (only a file"), "{error}");
+            assert!(
+                error.contains("is there (the gateway writes only to its own files"),
+                "{error}"
+            );
         }
     }
 

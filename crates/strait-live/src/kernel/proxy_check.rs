@@ -463,13 +463,13 @@ mod tests {
         let none: [String; 0] = [];
         assert_eq!(of_routes(false, OWN), none);
         assert_eq!(of_routes(true, &format!("{OWN}\n{SHUT}")), none);
-        let missing = "closed: nothing keeps 10.2.0.0/24 closed while no gateway runs";
+        let missing = "closed: no route keeps 10.2.0.0/24 closed while no gateway runs";
         assert_eq!(of_routes(true, OWN), [missing]);
         let other = format!("{OWN}\nunreachable 10.2.0.0/24 metric 2");
         assert_eq!(of_routes(true, &other), [missing]);
         let left = of_routes(false, &format!("{OWN}\n{SHUT}"));
         assert!(
-            left[0].starts_with("closed: 10.2.0.0/24 has no way"),
+            left[0].starts_with("closed: 10.2.0.0/24 is unreachable"),
             "{left:?}"
         );
         let by = "10.2.0.0/24 via 10.7.0.2 dev wan";

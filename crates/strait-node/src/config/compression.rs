@@ -265,7 +265,7 @@ framing = "8N1"
             ),
             (
                 format!("{rohc}count_packets = true\nway_back = false\n"),
-                Some("way back"),
+                Some("return channel"),
             ),
             (
                 format!("{rohc}doubt = {{ refused = 2, among = 32 }}\n"),
@@ -289,7 +289,7 @@ framing = "8N1"
             ),
             (
                 format!("{rohc}{remember}way_back = false\n{state}"),
-                Some("way back"),
+                Some("return channel"),
             ),
         ] {
             let said = place_and_message(&port);

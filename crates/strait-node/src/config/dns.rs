@@ -403,10 +403,7 @@ mod tests {
                 "[dns] ahead_range",
             ),
             (format!("ahead_range = \"10.64.0.0/20\"\n{right}"), "/19"),
-            (
-                format!("ahead_range = \"10.8.0.0/13\"\n{right}"),
-                "nobody's",
-            ),
+            (format!("ahead_range = \"10.8.0.0/13\"\n{right}"), "unused"),
             (format!("port = 0\n{right}"), "[dns] port: must"),
             (format!("patience = \"99 ms\"\n{right}"), "[dns] patience"),
             (format!("patience = \"601 s\"\n{right}"), "[dns] patience"),

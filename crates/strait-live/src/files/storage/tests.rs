@@ -333,7 +333,7 @@ fn nothing_else_than_a_file_of_its_own_is_taken_for_it() {
     fs::write(&other, "").unwrap();
     fs::hard_link(&other, &path).unwrap();
     let error = open();
-    assert!(error.contains("another name"), "{error}");
+    assert!(error.contains("another hard link"), "{error}");
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn dire_wolf_is_asked_for_its_queue_and_one_frame_waits_there() {
         assert!(port.room(at(1)).is_err());
     }
     hear(&mut port, &wire, at(1), b"\xc0\x16TXBUF:0\xc0");
-    assert!(port.found().unwrap().text.contains("tells its queue"));
+    assert!(port.found().unwrap().text.contains("reports its queue"));
     assert!(port.room(at(1)).is_ok());
     send(&mut port, at(1), &[7; 96]);
     assert_eq!(wire.sent()[..2], [0xc0, 0x10], "no notice is asked for");
@@ -481,7 +481,7 @@ fn another_modem_at_the_same_address_is_asked_anew() {
         Instant::from_secs(4),
         b"\xc0\x16TXBUF:0\xc0",
     );
-    assert!(port.found().unwrap().text.contains("tells its queue"));
+    assert!(port.found().unwrap().text.contains("reports its queue"));
 }
 
 #[test]
@@ -491,7 +491,7 @@ fn a_modem_that_was_held_up_is_known_by_its_late_answer() {
     port.tick(at(3000)).unwrap();
     send(&mut port, at(3000), b"a");
     hear(&mut port, &wire, at(3001), b"\xc0\x16TXBUF:0\xc0");
-    assert!(port.found().unwrap().text.contains("tells its queue"));
+    assert!(port.found().unwrap().text.contains("reports its queue"));
     assert!(port.room(at(3001)).is_ok());
 }
 
