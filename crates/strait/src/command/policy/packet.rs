@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         for (text, message) in [
-            ("colour=red", "`colour` says nothing"),
+            ("colour=red", "`colour` is no key"),
             ("dscp=AF99", "dscp=AF99"),
             ("source=10.0.0.1 destination=fd00::1", "one family"),
             ("source=10.0.0.1 flow_label=3", "no flow_label"),
