@@ -116,9 +116,10 @@ impl Routes {
 
     /// There are so many links on the way to a prefix behind the first one.
     pub fn set_beyond(&mut self, prefix: Prefix, links: u8) {
-        if links > 0 {
-            self.beyond.insert(prefix.network(), links);
-        }
+        match links {
+            0 => self.beyond.remove(&prefix.network()),
+            _ => self.beyond.insert(prefix.network(), links),
+        };
     }
 
     /// How many links there are behind the first one on the way to `address`, as far as is known.
@@ -207,6 +208,20 @@ mod tests {
 
     fn prefix(text: &str) -> Prefix {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn links_behind_a_route_are_those_told_last() {
+        let mut routes = Routes::default();
+        let far = prefix("10.3.0.0/24");
+        assert!(routes.add(far, hop(1)));
+        for links in [2, 1, 0, 1] {
+            routes.set_beyond(far, links);
+            assert_eq!(routes.beyond("10.3.0.7".parse().unwrap()), links);
+        }
+        routes.remove(far);
+        assert!(routes.add(far, hop(2)));
+        assert_eq!(routes.beyond("10.3.0.7".parse().unwrap()), 0);
     }
 
     #[test]

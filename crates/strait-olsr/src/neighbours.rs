@@ -159,6 +159,9 @@ pub(crate) struct Neighbours {
     willingness: BTreeMap<IpAddr, u8>,
     /// Whom neighbours hear, both ways, by main addresses, and until when.
     pairs: BTreeMap<(IpAddr, IpAddr), Instant>,
+    /// Those of them whose neighbour hears the other by the channel by which it is heard here, at
+    /// this port: hellos say so by the kind of link.
+    same: BTreeSet<(PortId, IpAddr, IpAddr)>,
     /// The neighbours that pass on what comes from here.
     relays: BTreeSet<IpAddr>,
     /// Those that have this node for such, and until when.
@@ -269,6 +272,13 @@ impl Neighbours {
         for (code, other) in &hello.links {
             if *other != on.main {
                 self.pair((main, *other), code.neighbour, until);
+                let same = (via.port, main, *other);
+                let is_same = code.link == LinkType::Symmetric;
+                if is_same && self.pairs.contains_key(&(main, *other)) {
+                    self.stirred |= self.same.insert(same);
+                } else {
+                    self.stirred |= self.same.remove(&same);
+                }
             }
         }
         if of_own
@@ -348,6 +358,9 @@ impl Neighbours {
         let (pairs, selectors) = (self.pairs.len(), self.selectors.len());
         self.pairs
             .retain(|(by, _), until| now < *until && symmetric.contains(by));
+        let pairs_now = &self.pairs;
+        self.same
+            .retain(|(_, by, far)| pairs_now.contains_key(&(*by, *far)));
         self.selectors
             .retain(|main, until| now < *until && symmetric.contains(main));
         self.stirred |= pairs != self.pairs.len();
@@ -454,6 +467,11 @@ impl Neighbours {
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (IpAddr, IpAddr)> + '_ {
         let pairs = self.pairs.keys().copied();
         pairs.filter(|(by, _)| self.willingness_of(*by) > 0)
+    }
+
+    /// Neighbours that hear others by the channel by which they are heard at a port.
+    pub(crate) fn same_channel(&self) -> impl Iterator<Item = (PortId, IpAddr, IpAddr)> + '_ {
+        self.same.iter().copied()
     }
 
     fn willingness_of(&self, main: IpAddr) -> u8 {

@@ -26,11 +26,12 @@ pub struct Change {
     pub prefix: Prefix,
     /// By what; `None` if nothing leads there any more.
     pub via: Option<Via>,
-    /// Links on the way to the node that has it, the first among them.
+    /// Links on the way to the node that has it, the first among them: 1 if the neighbour sends on
+    /// by another channel.
     pub links: u8,
 }
 
-/// The first step of a route, and how many links it has.
+/// The first step of a route, and how many links it has that share its channel.
 type Way = (Via, u8);
 
 /// What nodes further away have told of themselves.
@@ -182,6 +183,10 @@ impl Topology {
         for (by, far) in near.pairs() {
             reaches(by, far);
         }
+        let same = near.same_channel();
+        let same: BTreeSet<_> = same
+            .map(|(port, by, far)| (port, by, self.main_of(far)))
+            .collect();
         let beside: BTreeSet<IpAddr> = near.symmetric(now).map(|(_, main)| main).collect();
         for (by, far) in self.pairs.keys() {
             // Of neighbours' neighbours hellos tell, and tell better.
@@ -203,7 +208,8 @@ impl Topology {
             // It may have been found nearer meanwhile.
             let all = beyond.get(&by).filter(|_| known == cost);
             for (far, more) in all.into_iter().flatten().filter(|(far, _)| *far != own) {
-                let way = (via, links.saturating_add(1));
+                let shares = links > 1 || same.contains(&(via.port, by, *far));
+                let way = (via, links.saturating_add(shares.into()));
                 search.reach(*far, cost.saturating_add(*more), way);
             }
         }

@@ -120,6 +120,18 @@ fn urgent_packets_do_not_wait_for_what_a_relay_has_to_send_on() {
 }
 
 #[test]
+fn nothing_waits_for_a_relay_that_sends_on_by_another_channel() {
+    let loaded = load("manet/two-channels.toml", 80);
+    let time_s = |variant: &str| {
+        let run = run_once(&loaded, variant, 1, false).unwrap();
+        assert_eq!(run.unexplained, 0);
+        run.metrics["file.time_s"]
+    };
+    // It took nearly twice as long where the hops of the way alone counted.
+    assert!(time_s(Scenario::BASE) <= time_s("never") * 1.02);
+}
+
+#[test]
 fn a_call_over_two_hops_takes_the_air_of_both() {
     let loaded = load("lab/cell-calls.toml", 24);
     let run = run_once(&loaded, Scenario::BASE, 1, false).unwrap();
