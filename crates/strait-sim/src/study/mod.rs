@@ -11,6 +11,7 @@ mod hf_adapt;
 mod hf_calls;
 mod hf_ip;
 mod hf_net_delay;
+mod hf_net_rule;
 mod hf_nets;
 mod hf_rate;
 mod hf_wait;
