@@ -134,6 +134,8 @@ pub(super) struct Terms {
     pub(super) exclusive: bool,
     /// The peer is there, as far as is known.
     pub(super) there: bool,
+    /// Calls may meet what others send, and aren't heard then.
+    pub(super) may_meet: bool,
 }
 
 /// Makes and breaks the link with one peer.
@@ -333,12 +335,15 @@ impl Calls {
     /// Calls it, again if need be. If it is known to take data with the call, that begins anew
     /// with the first of a row of calls, unless it was given up and not heard since. The last of a
     /// row is as plain as the first to a stranger: it may have become another kind of station,
-    /// unless it was heard meanwhile to use what only stations of ours know.
+    /// unless it was heard meanwhile to use what only stations of ours know. Where calls may have
+    /// met others, that is so from the second row on: a plain call gives up what went with those.
     pub(super) fn call(&mut self, terms: Terms, identity: &mut Identity) -> Anew {
         let next = identity.next_epoch();
         let tries = self.link.tries();
         self.kin.seen &= tries > 0;
-        let last = tries > 0 && tries + 1 >= self.calls_max && !self.kin.seen;
+        let ends_row = tries > 0 && tries + 1 >= self.calls_max;
+        let may_have_met = terms.may_meet && self.pause.rows == 0;
+        let last = ends_row && !self.kin.seen && !may_have_met;
         let fresh = !self.early.is_sending();
         let with_data = self.knows_ours() && self.early_data && !last;
         let early = if with_data {

@@ -37,12 +37,19 @@ fn name(calls: &Calls) -> &'static str {
 }
 
 fn call(calls: &mut Calls) {
+    call_beside_others(calls, false);
+}
+
+/// Calls, and says whether data goes with it.
+fn call_beside_others(calls: &mut Calls, may_meet: bool) -> bool {
     let terms = Terms {
         exclusive: false,
         there: true,
+        may_meet,
     };
     calls.call(terms, &mut identity());
-    calls.say();
+    let says = calls.say();
+    matches!(says, Some(CPdu::Request { ours: Some(ours), .. }) if ours.epoch.is_some())
 }
 
 fn accept(calls: &mut Calls) {
@@ -187,6 +194,32 @@ fn a_row_of_calls_ends_with_a_pause_that_a_net_doubles() {
         // Who speaks is called as at first.
         calls.hear();
         assert_eq!(name(&calls), "idle");
+    }
+}
+
+/// A plain call gives up what went with those before it.
+#[test]
+fn the_last_call_of_a_row_is_plain_and_beside_others_that_of_the_second_row() {
+    let settings = Settings::new(Address::new(1));
+    for (may_meet, plain_from_row) in [(false, 0), (true, 1)] {
+        let mut calls = Calls::new(&settings, true, false);
+        call(&mut calls);
+        let ours = Ours {
+            life: Some(7),
+            epoch: None,
+        };
+        let answer = calls.hear_acceptance(Some(ours), false).expect("an answer");
+        calls.make(NOW, &answer);
+        calls.forget();
+        for row in 0..3 {
+            for tries in 1..=settings.calls_max {
+                let with_data = call_beside_others(&mut calls, may_meet);
+                let plain = tries == settings.calls_max && row >= plain_from_row;
+                assert_eq!(with_data, !plain, "{tries} of {row}, may meet: {may_meet}");
+                calls.miss_answer(NOW, false, Duration::ZERO, 2);
+            }
+            calls.advance(NOW + settings.call_pause * 2);
+        }
     }
 }
 

@@ -432,6 +432,7 @@ impl<T> Peer<T> {
         let terms = Terms {
             exclusive: cx.exclusive == Some(self.number),
             there: !self.contact.is_silent(),
+            may_meet: cx.access.others_may_meet(),
         };
         self.forget_warning();
         let anew = self.calls.call(terms, cx.identity);
