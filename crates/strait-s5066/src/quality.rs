@@ -137,6 +137,12 @@ impl Quality {
         -libm::log(1.0 - lost) * self.begun.frames / self.begun.octets.max(1.0)
     }
 
+    /// The chance that so many octets in a row arrive.
+    #[must_use]
+    pub fn comes(&self, octets: usize) -> f64 {
+        libm::exp(-self.damage() * octets as f64)
+    }
+
     /// The segment with the best ratio of its own octets that arrive to all that are sent, with
     /// `around` octets around each.
     #[must_use]

@@ -182,6 +182,8 @@ pub(crate) struct Rate {
     /// Judgements in a row that changed nothing.
     calm: u32,
     not_before: Instant,
+    /// The place that was tried in vain last.
+    in_vain: usize,
     pause: Duration,
     /// How often that has been doubled.
     doubled: u32,
@@ -212,6 +214,7 @@ impl Rate {
             lost: 0,
             calm: 0,
             not_before: Instant::ZERO,
+            in_vain: 0,
             pause: PAUSE,
             doubled: 0,
             lower_not_before: Instant::ZERO,
@@ -330,7 +333,7 @@ impl Rate {
             self.delivered = Delivered::new();
         }
         if let Some(trial) = self.take_higher() {
-            self.wait_after_trial(now, adapt);
+            self.wait_after_trial(now, adapt, self.at);
             self.unheard = true;
             self.known = trial.from;
             return self.change(trial.from, Reason::Silence);
@@ -375,12 +378,12 @@ impl Rate {
         let (best, _) = self.best(now, adapt, used);
         if best > self.at && came * 8 >= frames {
             self.known = best;
-            self.not_before = self.not_before.max(now + self.pause);
+            self.wait_after_fall(now, used);
             return self.change(best, Reason::Heard);
         }
         let before = if self.at == 0 { used - 1 } else { self.at };
         self.known = self.known.min(before);
-        self.not_before = self.not_before.max(now + self.pause);
+        self.wait_after_fall(now, used);
     }
 
     /// Learns late of frames that went at a place of which nothing was heard, though that lowered
@@ -491,8 +494,9 @@ impl Rate {
             self.lower_doubled = (self.lower_doubled + 1).min(PAUSE_DOUBLED_MAX);
             return self.go_back(trial);
         }
+        let tried = self.at;
         self.go_back(trial);
-        self.wait_after_trial(now, adapt);
+        self.wait_after_trial(now, adapt, tried);
     }
 
     fn go_back(&mut self, trial: Trial) {
@@ -512,6 +516,15 @@ impl Rate {
         self.not_before = now + self.pause;
     }
 
+    /// It fell from a place: what was tried in vain above that is no reason to stay below it.
+    fn wait_after_fall(&mut self, now: Instant, from: usize) {
+        let soon = now + self.pause;
+        self.not_before = match self.in_vain > from {
+            true => soon,
+            false => self.not_before.max(soon),
+        };
+    }
+
     /// No higher rate is tried for a while.
     pub(crate) fn wait(&mut self, now: Instant) {
         self.wait_and_double(now, 1);
@@ -523,8 +536,9 @@ impl Rate {
     }
 
     /// A higher rate was tried in vain. Behind a long interleaver a trial takes minutes.
-    fn wait_after_trial(&mut self, now: Instant, adapt: &Adapt) {
-        let times = if adapt.spans_fades(self.at) { 2 } else { 1 };
+    fn wait_after_trial(&mut self, now: Instant, adapt: &Adapt, tried: usize) {
+        let times = if adapt.spans_fades(tried) { 2 } else { 1 };
+        self.in_vain = tried;
         self.wait_and_double(now, times);
     }
 

@@ -283,6 +283,44 @@ fn silence_ends_a_trial() {
 }
 
 #[test]
+fn what_was_tried_in_vain_above_is_no_reason_to_stay_below_what_it_fell_from() {
+    let adapt = adapt();
+    let (_, mut rate) = after(4800, &[]);
+    let mut now = Instant::ZERO;
+    // Trials of 6400 bit/s pause for 16 minutes in the end.
+    for _ in 0..6 {
+        while adapt.rate(rate.at()) == 4800 {
+            rate.learn(now, &adapt, rate.at(), told((100, 5)));
+            now += Duration::from_secs(10);
+        }
+        rate.learn(now, &adapt, rate.at(), told((100, 90)));
+        assert_eq!(adapt.rate(rate.at()), 4800);
+    }
+    let used = rate.at();
+    rate.miss(now, &adapt, 0);
+    rate.hear(0);
+    let late = Late {
+        frames: 100,
+        came: 0,
+    };
+    rate.hear_late(now, &adapt, used, late);
+    assert_eq!(adapt.rate(rate.at()), 2400);
+    for (seconds, expected) in [(29, 2400), (30, 3200)] {
+        let then = now + Duration::from_secs(seconds);
+        rate.learn(then, &adapt, rate.at(), told((100, 0)));
+        assert_eq!(adapt.rate(rate.at()), expected, "after {seconds} s");
+    }
+    // It came back: that pause holds.
+    let (_, mut rate) = after(4800, &[(100, 0)]);
+    let used = rate.at();
+    rate.miss(Instant::ZERO, &adapt, 0);
+    rate.hear(0);
+    let paused = rate.not_before;
+    rate.hear_late(Instant::ZERO, &adapt, used, late);
+    assert_eq!((adapt.rate(rate.at()), rate.not_before), (4800, paused));
+}
+
+#[test]
 fn advice_ends_what_is_tried_and_lengthens_strides() {
     let adapt = adapt();
     let with = |advice: u32| {

@@ -475,7 +475,10 @@ impl<T> Sender<T> {
             return Err(OutOfSync);
         }
         self.probes = None;
-        let mut hopeless = Vec::new();
+        // Segments are that short for the time that they take.
+        let around = DATA_OVERHEAD + 2;
+        let slow = segment_best * 3 / 2 < quality.segment_octets(around, self.segment_max);
+        let mut too_long_for = Vec::new();
         for place in 0..self.frames.len() {
             let told = match place.checked_sub(below) {
                 None => Some(true),
@@ -506,16 +509,19 @@ impl<T> Sender<T> {
             frame.state = State::Due;
             let times = octets / segment_best.max(1);
             let often = frame.tries >= TRIES_BEFORE_CUTTING_ANEW;
-            let too_long = octets > self.again_max || times >= 4 || times >= 2 && often;
+            let takes_long = octets > self.again_max || slow && times >= 4;
+            let too_long = takes_long || times >= 4 || times >= 2 && often;
             // Of C_PDUs in order, later ones may be there already.
             let in_order = |unit: &Unit<T>| unit.in_order;
             if too_long && !frame.dropped && !self.units.get(&frame.unit).is_some_and(in_order) {
-                hopeless.push(frame.unit);
+                too_long_for.push((frame.unit, takes_long));
             }
         }
-        hopeless.dedup();
-        for unit in hopeless {
-            self.cut_anew(unit);
+        too_long_for.dedup();
+        for (unit, takes_long) in too_long_for {
+            if takes_long || self.is_cheaper_anew(unit, segment_best, quality) {
+                self.cut_anew(unit);
+            }
         }
         while let Some(Frame {
             state: State::Acked,
@@ -538,6 +544,12 @@ impl<T> Sender<T> {
                 self.due += 1;
             }
         }
+    }
+
+    /// The waveform is a slower one: frames that got lost by the last one may come by this one.
+    pub fn forget_tries(&mut self) {
+        let tried = self.frames.iter_mut().filter(|it| it.tries > 1);
+        tried.for_each(|frame| frame.tries = 1);
     }
 
     /// Frames that were told of since this was asked last, and not by the answer to their turn.
@@ -580,6 +592,27 @@ impl<T> Sender<T> {
         }
         self.cutting.retain(|cutting| *cutting != number);
         Some(unit)
+    }
+
+    /// Whether a C_PDU would arrive after fewer octets if all of it went again, in segments of so
+    /// many octets, than if only the frames went again that it lacks. A frame that was lost so
+    /// often isn't likely to come, whatever is expected.
+    fn is_cheaper_anew(&self, number: u64, segment: usize, quality: &Quality) -> bool {
+        let Some(unit) = self.units.get(&number) else {
+            return false;
+        };
+        let around = DATA_OVERHEAD + 2;
+        let sent = |octets: usize, tries: u8| {
+            let comes = 1.0 / (f64::from(tries) + 1.0);
+            (octets + around) as f64 / quality.comes(octets + around).min(comes)
+        };
+        let each =
+            |octets: usize, segment: usize| octets as f64 / segment as f64 * sent(segment, 0);
+        let lacking = self.frames.iter().filter(|it| it.unit == number);
+        let lacking = lacking.filter(|it| it.state != State::Acked);
+        let again: f64 = lacking.map(|it| sent(it.to - it.from, it.tries)).sum();
+        let rest = each(unit.octets.len() - unit.cut, unit.segment.max(1));
+        each(unit.octets.len(), segment.max(1)) < again + rest
     }
 
     /// Gives up the frames of a C_PDU, which the other end hasn't got all of, and cuts it into

@@ -607,3 +607,49 @@ fn what_is_cut_anew_goes_in_the_order_in_which_it_came() {
     order.dedup();
     assert_eq!(order, [1, 2, 3, 4]);
 }
+
+/// A C_PDU in four frames of 250 octets, on a channel for which 60 are best: the one that is
+/// missing takes fewer octets than all of it, unless it was lost often; three take more.
+#[test]
+fn what_is_cut_anew_lacks_more_than_it_has() {
+    for (came, lost) in [(3, 5..=8), (1, 1..=1)] {
+        let mut sender = Sender::new(Numbering::long(), 1023);
+        sender.offer(alloc::vec![7; 1000], false, false, ());
+        let mut quality = Quality::default();
+        (0..1200).for_each(|place| quality.learn(76, place % 4 > 0));
+        let best = quality.segment_octets(16, 1023);
+        assert!((40..=62).contains(&best), "{best}");
+        let mut next = || {
+            let mut dropped = false;
+            while let Some(data) = sender.next(1023, 250, Instant::ZERO, |_| Instant::ZERO) {
+                dropped |= data.dropped;
+            }
+            let told = |above: usize| Some((4 - came..4).contains(&above));
+            let acknowledged = sender.acknowledge(0, told, best, &mut quality);
+            dropped || acknowledged.is_err()
+        };
+        let times = (0..20).take_while(|_| !next()).count();
+        assert!(lost.contains(&times), "{times} with {came} of 4");
+    }
+}
+
+#[test]
+fn frames_lost_by_a_faster_waveform_count_as_lost_once() {
+    let mut sender = Sender::new(Numbering::long(), 1023);
+    sender.offer(alloc::vec![7; 200], false, false, ());
+    let mut quality = Quality::default();
+    let lose = |sender: &mut Sender<()>, quality: &mut Quality| {
+        let data = sender.next(1023, 200, Instant::ZERO, |_| Instant::ZERO);
+        let dropped = data.map(|data| data.dropped);
+        let none = |_: usize| Some(false);
+        sender.acknowledge(0, none, 90, quality).expect("in sync");
+        dropped
+    };
+    for _ in 0..2 {
+        assert_eq!(lose(&mut sender, &mut quality), Some(false));
+    }
+    sender.forget_tries();
+    for dropped in [false, false, true] {
+        assert_eq!(lose(&mut sender, &mut quality), Some(dropped));
+    }
+}

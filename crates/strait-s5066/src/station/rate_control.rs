@@ -646,6 +646,9 @@ impl RateControl {
     fn change_to<T>(&mut self, place: usize, transfer: &mut Transfer<T>) {
         if self.place != place {
             transfer.quality.forget(place > self.place);
+            if place < self.place {
+                transfer.send.forget_tries();
+            }
             self.caution = match self.rate.reason() {
                 Reason::Failed => self.caution_by_rate(),
                 _ => CAUTION,

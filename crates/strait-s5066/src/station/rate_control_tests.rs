@@ -436,7 +436,11 @@ fn it_never_stalls_in_a_fade_wherever_that_begins() {
         let back = pair.came.iter().find(|(came, _)| *came > end);
         let (back, _) = back.expect("something arrives again");
         // Two frames by the slowest rate, one turn of each station by each of the next.
-        assert!(back.since(end) < Duration::from_secs(150), "{start}");
+        assert!(
+            back.since(end) < Duration::from_secs(150),
+            "{start} {:?}",
+            back.since(end)
+        );
         let fast = |turn: &&(usize, Instant, u32, _)| turn.1 > end && turn.2 == 9600;
         assert!(
             pair.turns.iter().any(|turn| fast(&turn)),
