@@ -76,6 +76,13 @@ struct Arrived {
     settled: f64,
 }
 
+/// That of a run, and its hash.
+type Measured = (Arrived, u64);
+
+/// A fixed rate that delivers less than such a share of the best one with the first seed isn't run
+/// with others.
+const PROMISING: f64 = 0.7;
+
 /// A channel by one ratio, and what arrives by it.
 #[derive(Clone, Copy, Debug)]
 struct At {
@@ -119,7 +126,7 @@ impl Adapting {
     }
 
     /// Runs a world, and gives what arrived and the run's hash.
-    fn measure(&self, loaded: &Loaded, seed: u64) -> Result<(Arrived, u64), BuildError> {
+    fn measure(&self, loaded: &Loaded, seed: u64) -> Result<Measured, BuildError> {
         let mut built = build(loaded, Scenario::BASE, seed)?;
         let world = built.world_mut();
         let payload = loaded.scenario.traffic.iter().find_map(|flow| flow.payload);
@@ -147,16 +154,25 @@ impl Adapting {
         for (condition, interleaver) in &channels {
             for snr in &of.snr {
                 for choice in self.choices() {
-                    let world = self.world(*condition, *interleaver, *snr, choice)?;
-                    worlds.extend((1..=of.seeds).map(|seed| (world.clone(), seed)));
+                    worlds.push(self.world(*condition, *interleaver, *snr, choice)?);
                 }
             }
         }
-        let runs = run_all(asked, "hf-adapt", &worlds, |(world, seed)| {
-            self.measure(world, asked.seed(*seed))
-        })?;
-        let each = runs.chunks(of.seeds as usize).map(mean);
-        let each: Vec<Arrived> = each.collect();
+        let measured = |jobs: &[(usize, u64)]| {
+            run_all(asked, "hf-adapt", jobs, |(world, seed)| {
+                self.measure(&worlds[*world], asked.seed(*seed))
+            })
+        };
+        let first: Vec<_> = (0..worlds.len()).map(|world| (world, 1)).collect();
+        let mut runs: Vec<_> = measured(&first)?.into_iter().map(|run| vec![run]).collect();
+        let others: Vec<_> = self
+            .promising(&runs)
+            .flat_map(|world| (2..=of.seeds).map(move |seed| (world, seed)))
+            .collect();
+        for ((world, _), run) in others.iter().zip(measured(&others)?) {
+            runs[*world].push(run);
+        }
+        let each: Vec<Arrived> = runs.iter().map(|runs| mean(runs)).collect();
         let by_channel = each.chunks(of.snr.len() * self.choices().count());
         let rows = channels
             .iter()
@@ -165,9 +181,26 @@ impl Adapting {
             .collect();
         Ok(Came {
             rows,
-            hashes: runs.iter().map(|(_, hash)| *hash).collect(),
+            hashes: runs.iter().flatten().map(|(_, hash)| *hash).collect(),
             ..Came::default()
         })
+    }
+
+    /// The worlds to be run with all seeds: the changing rate, and fixed ones that may be the best.
+    fn promising(&self, first: &[Vec<Measured>]) -> impl Iterator<Item = usize> {
+        let choices = self.choices().count();
+        let settled = |runs: &Vec<Measured>| mean(runs).settled;
+        first
+            .chunks(choices)
+            .enumerate()
+            .flat_map(move |(at, runs)| {
+                let best = runs.iter().map(settled).fold(0.0, f64::max);
+                let may_be_best = move |(choice, runs): &(usize, &Vec<Measured>)| {
+                    choice + 1 == choices || settled(runs) >= best * PROMISING
+                };
+                let worth = runs.iter().enumerate().filter(may_be_best);
+                worth.map(move |(choice, _)| at * choices + choice)
+            })
     }
 
     /// The ratio at which the changing rate does worst, of those that count.
@@ -202,7 +235,7 @@ impl Adapting {
     }
 }
 
-fn mean(runs: &[(Arrived, u64)]) -> Arrived {
+fn mean(runs: &[Measured]) -> Arrived {
     let count = runs.len() as f64;
     let of = |value: fn(&Arrived) -> f64| runs.iter().map(|run| value(&run.0)).sum::<f64>() / count;
     Arrived {
