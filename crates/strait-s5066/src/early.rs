@@ -1,20 +1,20 @@
-//! Data with the link request, between nodes of ours: what each direction's frames belong to.
+//! Data with the link request, between nodes of `strait`: the epoch of each direction's frames.
 //!
-//! A sender's frames go under a number, an epoch, from the time that it began anew. Who calls says
-//! it with the request, and its first frames follow in the same transmission; who is called says
-//! its own with the acceptance. A call that is repeated has the same epoch: what came before isn't
-//! taken again. A node that forgot an epoch, as its link was lost meanwhile or as it lives anew,
-//! takes none of its frames, and answers like one that knows no epochs; then both begin anew, and
-//! what had left whole is given up, as with any lost link. So nothing comes twice.
+//! A sender's frames have a number, an epoch, from the time that it began anew. A caller states it
+//! in the request, and its first frames follow in the same transmission; the called node states its
+//! own in the acceptance. A repeated call has the same epoch: frames received before aren't
+//! accepted again. A node that forgot an epoch, as its link was lost meanwhile or as it restarted,
+//! accepts none of its frames, and answers like one without epochs; then both begin anew, and
+//! completely sent data is given up, as with any lost link. No frame therefore arrives twice.
 
 use crate::c_pdu::Ours;
 
-/// What is known of a peer that is one of ours.
+/// The state of a peer that is a node of `strait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Early {
     /// Its life, if it is known to take data with calls.
     life: Option<u16>,
-    /// The epoch of our frames; none while none may have left ahead of an answer.
+    /// The epoch of this node's frames; none while none may have left ahead of an answer.
     sending: Option<u16>,
     /// Calls that have left under it.
     calls: u32,
@@ -22,20 +22,21 @@ pub(crate) struct Early {
     receiving: Option<u16>,
     /// The last of its epochs that any frames were taken of.
     heard: Option<u16>,
-    /// Our link was lost, and frames may have been taken as its own whose call wasn't heard.
+    /// This node's link was lost, and its frames may have been accepted for one whose call wasn't
+    /// heard.
     doubt: bool,
     /// Frames that follow in this transmission aren't taken: they belong to what was forgotten.
     deaf: bool,
 }
 
-/// What a node does about a call.
+/// A node's reaction to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// The sending end begins anew.
     pub(crate) send_anew: bool,
     /// So does the receiving end.
     pub(crate) receive_anew: bool,
-    /// What is answered.
+    /// The answer.
     pub(crate) says: Ours,
 }
 
@@ -76,7 +77,7 @@ impl Early {
         self.life = life;
     }
 
-    /// Whether what it says answers our call with data.
+    /// Whether it answers this node's call with data.
     pub(crate) fn is_answered_by(&self, ours: &Ours) -> bool {
         ours.epoch.is_some() && ours.life == self.life
     }
@@ -91,7 +92,7 @@ impl Early {
         self.deaf = false;
     }
 
-    /// Whether frames may have left under an epoch that no answer has told of.
+    /// Whether frames may have left under an epoch that no answer has named.
     pub(crate) const fn is_sending(&self) -> bool {
         self.sending.is_some()
     }
@@ -117,8 +118,8 @@ impl Early {
         self.doubt
     }
 
-    /// What goes with a request, if data may: under `next`, unless there is an epoch already, in
-    /// which case the sending end doesn't begin anew.
+    /// The part that goes with a request, if data may: under `next`, unless there is an epoch
+    /// already, in which case the sending end doesn't begin anew.
     pub(crate) fn call(&mut self, next: u16) -> Option<Ours> {
         let life = self.life?;
         if self.sending.is_none() {
@@ -141,8 +142,8 @@ impl Early {
         self.calls = self.calls.saturating_add(1);
     }
 
-    /// The peer calls. `linked` says whether we have a link with it, and `next` is an epoch that
-    /// hasn't been used; `life` is our own.
+    /// The peer calls. `linked` says whether there is a link with it, and `next` is an unused
+    /// epoch; `life` is this node's incarnation.
     pub(crate) fn hear_call(
         &mut self,
         theirs: Ours,
@@ -157,14 +158,15 @@ impl Early {
         let taken = doubt || self.heard.is_some() && self.heard == call.map(|call| call.1);
         let stale = |(to, _)| to != life || taken && !held;
         let Some((_, epoch)) = call.filter(|call| !stale(*call)) else {
-            // Without data, it is a call like any other, and tells of no epoch.
+            // Without data, it is a call like any other, and names no epoch.
             (self.deaf, self.doubt) = (call.is_some(), doubt && call.is_none());
-            // What may have been taken isn't taken again, whatever goes on with it.
+            // Frames that may have been accepted aren't accepted again, whatever the continuation.
             self.heard = call.map_or(self.heard, |call| Some(call.1));
             (self.sending, self.receiving) = (None, None);
             return Verdict::anew(life);
         };
-        // Who calls anew has forgotten the link that we had; of calls of ours it hasn't heard.
+        // A caller that begins anew has forgotten the existing link; it hasn't heard this node's
+        // calls.
         let send_anew = !held && (linked || self.sending.is_none());
         if send_anew {
             self.sending = None;
@@ -181,8 +183,8 @@ impl Early {
         }
     }
 
-    /// The peer accepted our call, which had data with it: whether its receiving end has them under
-    /// our epoch, and whether ours begins anew. `None`: it goes on with what we have forgotten.
+    /// The peer accepted this node's call with data: whether its receiving end has them under this
+    /// node's epoch, and whether this node's begins anew. `None`: it continues a forgotten state.
     pub(crate) fn hear_answer(&mut self, theirs: Ours) -> Option<bool> {
         let epoch = theirs.epoch?;
         let held = self.receiving == Some(epoch);

@@ -1,4 +1,4 @@
-//! By which rate a station sends to a peer: what arrives decides.
+//! The rate by which a station sends to a peer: receptions decide.
 //!
 //! After each answer the share of frames that came is known, and what each rate has delivered of
 //! late. A lower one is taken if it would deliver more; by how much less is lost by it is guessed
@@ -8,7 +8,7 @@
 //! Where nothing is heard, it falls to half, to half of that, and then to the slowest rate; from
 //! there it finds back in strides of four times, as far as it was before.
 //!
-//! In a net, what isn't answered may have met others by chance, which says nothing of the rate; but
+//! In a net, an unanswered turn may have collided by chance, which says nothing of the rate; but
 //! chance doesn't last.
 
 use alloc::vec::Vec;
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_secs(30);
 const PAUSE_DOUBLED_MAX: u32 = 5;
 const PAUSE_MAX: Duration = Duration::from_secs(1800);
 
-/// What was delivered counts half after so many of these pauses.
+/// Deliveries count half after so many of these pauses.
 const MEMORY_PAUSES: u32 = 4;
 
 /// A lower rate has to deliver so many times as much to be taken instead.
@@ -60,7 +60,7 @@ pub struct Adapt {
     pub interleaver: u8,
     /// The waveforms' code in messages for rates that have none.
     pub waveform: u8,
-    /// The other station is asked before each change. Else its modem finds the rate by itself.
+    /// The other station is asked before each change. Otherwise its modem finds the rate alone.
     pub agree: bool,
     /// Measured signal-to-noise ratios are told to the other station, and its advice is heeded.
     pub advice: bool,
@@ -142,7 +142,7 @@ impl Reason {
 pub struct Changes {
     /// To a higher one.
     pub up: u64,
-    /// To a lower one by what was told of losses.
+    /// To a lower one by reported losses.
     pub down: u64,
     /// To a lower one as nothing was heard.
     pub silent: u64,
@@ -170,9 +170,9 @@ pub(crate) struct Rate {
     known: usize,
     /// It fell, or tried in vain, since the beginning.
     fell: bool,
-    /// Frames told of since the last judgement.
+    /// Frames reported since the last judgement.
     tally: Told,
-    /// What each rate has delivered.
+    /// The deliveries of each rate.
     delivered: Delivered,
     /// Of the octets of frames at present, the share that is payload.
     payload: f64,
@@ -190,7 +190,7 @@ pub(crate) struct Rate {
     lower_doubled: u32,
     /// Nothing arrived by the higher rate that was tried last.
     unheard: bool,
-    /// What the peer thinks that it could receive.
+    /// The rate that the peer considers receivable.
     advice: Option<usize>,
     changes: Changes,
     reason: Reason,
@@ -241,7 +241,7 @@ impl Rate {
         self.reason
     }
 
-    /// What the peer thinks that it could receive.
+    /// The rate that the peer considers receivable.
     pub(crate) const fn advice(&self) -> Option<usize> {
         self.advice
     }
@@ -256,7 +256,7 @@ impl Rate {
         self.pause = PAUSE.max(time * PAUSE_ANSWERS);
     }
 
-    /// Of the octets of frames that are told of next, so many are payload.
+    /// Of the octets of frames reported next, so many are payload.
     pub(crate) const fn carries(&mut self, payload: f64) {
         self.payload = payload;
     }
@@ -371,7 +371,7 @@ impl Rate {
         if came * 4 >= frames * 3 {
             return self.change(used, Reason::Heard);
         }
-        // Where next to nothing came, nobody knows how much too fast it was.
+        // If next to nothing arrived, it isn't known by how much the rate was too fast.
         let (best, _) = self.best(now, adapt, used);
         if best > self.at && came * 8 >= frames {
             self.known = best;
@@ -446,7 +446,7 @@ impl Rate {
         }
     }
 
-    /// What the rate of a place delivers, as far as is known, in bit/s.
+    /// The delivery of a place's rate, as far as is known, in bit/s.
     fn delivers(&self, now: Instant, adapt: &Adapt, place: usize) -> f64 {
         let share = self.delivered.share(self.reading(now, adapt), place);
         self.delivers_by(share, now, adapt, place)
@@ -497,7 +497,7 @@ impl Rate {
 
     fn go_back(&mut self, trial: Trial) {
         self.change(trial.from, Reason::Failed);
-        // What it goes back to is known.
+        // The rate to return to is known.
         (self.calm, self.known) = (trial.calm, trial.from);
     }
 
@@ -555,7 +555,7 @@ impl Rate {
         }
         let next = self.at + 1;
         let finding = self.at < self.known;
-        // What it delivered before is old by now: the pause has seen to that.
+        // Its earlier deliveries are old by now: the pause has ensured that.
         let share = self.delivered.share_beside(self.reading(now, adapt), next);
         let better = self.delivers_by(share, now, adapt, next) > delivers;
         if finding || better && now >= self.not_before {

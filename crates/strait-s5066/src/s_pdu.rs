@@ -39,7 +39,7 @@ pub struct DataSPdu<'a> {
     pub confirm: bool,
     /// When it is of no use any more, if it says so.
     pub dies: Option<TimeToDie>,
-    /// Between nodes of ours: the number, of 15 bits, by which it is confirmed.
+    /// Between nodes of `strait`: the number, of 15 bits, by which it is confirmed.
     pub number: Option<u16>,
     /// The client's data.
     pub u_pdu: &'a [u8],

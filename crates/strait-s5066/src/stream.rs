@@ -38,7 +38,7 @@ impl Finder {
             }
         }
         let rest = self.kept.len() - at;
-        // A sync may begin in the last octet. What is incomplete is shorter than the longest D_PDU.
+        // A sync may begin in the last octet. An incomplete D_PDU is shorter than the longest one.
         let keep = match next_sync(&self.kept[at..]) {
             Some(_) => rest.min(OCTETS_MAX),
             None => usize::from(self.kept.last() == SYNC.first()).min(rest),

@@ -18,7 +18,7 @@ pub(crate) struct Expedited<T> {
     segment_max: usize,
     /// The C_PDU that comes, or came last.
     incoming: Option<Incoming>,
-    /// The one before: a frame of somebody else may have been taken for one of a new C_PDU.
+    /// The one before: a foreign frame may have been accepted as one of a new C_PDU.
     before: Option<Incoming>,
     /// Frames came that haven't been acknowledged.
     owes_ack: bool,
@@ -32,11 +32,10 @@ struct Current<T> {
     number: u8,
     /// Without a ticket once it is given up.
     send: Sender<Option<T>>,
-    /// It is given up. What was sent of it may still be acknowledged, and an acknowledgement
-    /// doesn't say which C_PDU it is of: it goes on, and nothing else begins, until the other end
-    /// was heard.
+    /// It is given up. Its sent frames may still be acknowledged, and an acknowledgement doesn't
+    /// say which C_PDU it is for: it continues, and no other begins, until the other end was heard.
     dead: bool,
-    /// What was heard since the last answer ended: an acknowledgement, and one that makes sense.
+    /// Receptions since the last answer ended: an acknowledgement, and a plausible one.
     heard: (bool, bool),
     /// Answers in a row that made none.
     senseless: u8,
@@ -76,9 +75,8 @@ impl Incoming {
         }
     }
 
-    /// Takes a frame. One behind the last is somebody else's, and the acknowledgement would tell of
-    /// it as of one that wasn't sent. Of two that say that they are the last, the one that is sent
-    /// again is.
+    /// Takes a frame. One behind the last is foreign, and the acknowledgement would cover it like
+    /// one that wasn't sent. Of two that claim to be the last, the repeated one is.
     fn take(&mut self, data: &Data<'_>) -> Option<Vec<u8>> {
         match self.end {
             Some(end) if data.end && data.number != end => {
@@ -213,20 +211,21 @@ impl<T> Expedited<T> {
             self.incoming.take_if(|it| !is_it(it));
         }
         let incoming = self.incoming.get_or_insert_with(|| Incoming::new(c_pdu));
-        // What is damaged has an answer, too. A frame out of order of all is one of another life.
+        // Damaged frames have an answer, too. A frame out of any order belongs to another
+        // incarnation.
         match data.segment.intact {
             true => incoming.take(data),
             false => None,
         }
     }
 
-    /// What is to be said of frames that came: the lower edge, and bits above it.
+    /// The acknowledgement of received frames: the lower edge, and bits above it.
     pub(crate) fn ack(&self, octets_max: usize) -> Option<(u8, Vec<u8>)> {
         let receive = &self.incoming.as_ref()?.receive;
         Some((receive.lower() as u8, receive.selective(1, octets_max)))
     }
 
-    /// The other end tells what came.
+    /// The other end's acknowledgement.
     pub(crate) fn acknowledge(
         &mut self,
         ack: Ack<'_>,
@@ -235,8 +234,8 @@ impl<T> Expedited<T> {
         quality: &mut Quality,
     ) {
         if let Some(Current { send, heard, .. }) = &mut self.current {
-            // A frame that wasn't sent is none of ours: it came from somebody else. What is told of
-            // our own is right all the same, and no reset would ever say otherwise.
+            // A frame that wasn't sent is foreign. The acknowledgement of this end's own frames is
+            // right nevertheless, and no reset would ever change it.
             let below = NUMBERING.ahead(send.lower(), u16::from(ack.lower)) as usize;
             let sent = send.under_way();
             let told = |above| {
@@ -253,8 +252,8 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// The other end has told all it had to tell. If what it tells makes no sense again and again,
-    /// it has taken somebody else's frames for ours: by another number the C_PDU begins anew there.
+    /// The other end has acknowledged all it could. If its acknowledgements are implausible again
+    /// and again, it has accepted foreign frames: under another number the C_PDU begins anew there.
     pub(crate) fn end_answer(&mut self) {
         if let Some(current) = self.current.as_mut().filter(|it| !it.dead) {
             match core::mem::take(&mut current.heard) {
@@ -282,8 +281,8 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// Gives up what isn't acknowledged and whose tickets are `such`: what nothing of has left is
-    /// gone, and the rest goes on for nobody.
+    /// Gives up unacknowledged data whose tickets are `such`: data without a sent frame is removed,
+    /// and the rest continues without an owner.
     pub(crate) fn give_up(&mut self, such: impl Fn(&T) -> bool) {
         let waiting = core::mem::take(&mut self.waiting).into_iter();
         let (over, waiting): (VecDeque<_>, _) = waiting.partition(|(_, ticket)| such(ticket));

@@ -17,7 +17,7 @@ const TRIES_BEFORE_CUTTING_ANEW: u8 = 3;
 enum State {
     /// To be sent again: it was told to be lost.
     Due,
-    /// To be sent again where there is room, as nothing was told of it.
+    /// To be repeated if there is room, as it wasn't acknowledged.
     Untold,
     /// Sent, and nothing heard of it yet.
     Sent,
@@ -72,7 +72,7 @@ struct Unit<T> {
     left: Instant,
 }
 
-/// What is known of C_PDUs that had left whole, when the sending end begins anew.
+/// The state of completely sent C_PDUs when the sending end begins anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// They may have arrived.
@@ -84,7 +84,7 @@ pub enum Left {
 /// A C_PDU that is over.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Done<T> {
-    /// What the caller gave with it.
+    /// The caller's value for it.
     pub ticket: T,
     /// The other end has it.
     pub acked: bool,
@@ -110,7 +110,7 @@ impl<T> Done<T> {
 }
 
 impl<T> Done<Option<T>> {
-    /// The same, if it is somebody's.
+    /// The same, if it has an owner.
     pub(super) fn owned(self) -> Option<Done<T>> {
         Some(Done {
             ticket: self.ticket?,
@@ -135,7 +135,7 @@ pub struct Sender<T> {
     frames: VecDeque<Frame>,
     units: BTreeMap<u64, Unit<T>>,
     next_unit: u64,
-    /// What is being cut, or is to be cut anew first.
+    /// The C_PDU that is being segmented, or is to be segmented anew first.
     cutting: VecDeque<u64>,
     done: VecDeque<Done<T>>,
     /// Frames to be sent again.
@@ -232,8 +232,8 @@ impl<T> Sender<T> {
         again.chain(begun).fold(new, usize::max)
     }
 
-    /// The octets of what [`Self::has_more`] tells of, `around` for each frame, in frames of
-    /// `segment` octets; and how many frames the window takes beside.
+    /// The octets of [`Self::has_more`], `around` for each frame, in frames of `segment` octets;
+    /// and how many frames the window takes beside.
     #[must_use]
     pub fn backlog(&self, segment: usize, around: usize) -> (usize, usize) {
         if let Some(left) = self.probes {
@@ -276,7 +276,7 @@ impl<T> Sender<T> {
         self.next_unit += 1;
     }
 
-    /// What is told to be lost from now on and has longer segments is cut anew.
+    /// Data reported lost from now on, with longer segments, is segmented anew.
     pub const fn set_again_max(&mut self, octets: usize) {
         self.again_max = octets;
     }
@@ -306,7 +306,7 @@ impl<T> Sender<T> {
             }
             None => match self.due_place(room, self.cuts_first()) {
                 Some(place) => place,
-                // The next answer tells of what this one didn't: new frames go before.
+                // The next answer covers frames that this one didn't: new frames go before.
                 None => match self.cut(room, segment, begins) {
                     Some(place) => place,
                     None => self.untold_place(room)?,
@@ -356,7 +356,7 @@ impl<T> Sender<T> {
         })
     }
 
-    /// Where the first frame stands that nothing was told of and that fits.
+    /// The position of the first unreported frame that fits.
     fn untold_place(&self, room: usize) -> Option<usize> {
         if self.due == 0 {
             return None;
@@ -453,8 +453,8 @@ impl<T> Sender<T> {
     }
 
     /// Learns that everything below `lower` was received, and of frames above it by `received`:
-    /// whether the frame so many places above `lower` was, if that is told. What was sent and
-    /// wasn't received is due again, and `quality` learns of both.
+    /// whether the frame so many places above `lower` was, if known. Sent frames that weren't
+    /// received are due again, and `quality` learns of both.
     ///
     /// # Errors
     /// If `lower` isn't a number that is under way or the next one, or a frame is said to be
@@ -540,7 +540,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Frames that were told of since this was asked last, and not by the answer to their turn.
+    /// Frames reported since the last call, and not by the answer to their turn.
     pub fn take_late(&mut self) -> Late {
         core::mem::take(&mut self.late)
     }
@@ -582,9 +582,9 @@ impl<T> Sender<T> {
         Some(unit)
     }
 
-    /// Gives up the frames of a C_PDU, which the other end hasn't got all of, and cuts it into
-    /// shorter ones: on a channel that got worse, long ones would never arrive. It goes as it came,
-    /// before those that were offered later: whoever puts them in order waits for the first.
+    /// Gives up the frames of a C_PDU that the other end hasn't completely received, and cuts it
+    /// into shorter ones: on a channel that got worse, long ones would never arrive. It keeps its
+    /// place before later ones: a receiver that restores order waits for the first.
     fn cut_anew(&mut self, number: u64) {
         let Some(mut unit) = self.drop_frames(number) else {
             return;
@@ -600,8 +600,8 @@ impl<T> Sender<T> {
         self.cutting.insert(place, number);
     }
 
-    /// The other end was told our lower edge, and has forgotten what came above it: all of that
-    /// goes again; of a C_PDU that is over, that it is given up.
+    /// The other end got this end's lower edge, and has forgotten frames above it: all of them are
+    /// repeated; for a finished C_PDU, that it is given up.
     pub fn resync(&mut self) {
         self.probes = None;
         for frame in &mut self.frames {
@@ -636,8 +636,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Begins anew with `numbering`. What had `left` whole is over without an acknowledgement if it
-    /// may have arrived; the rest can't have, and is sent again.
+    /// Begins anew with `numbering`. C_PDUs that had `left` completely are over without an
+    /// acknowledgement if they may have arrived; the others can't have, and are sent again.
     pub fn restart(&mut self, numbering: Numbering, left: Left) {
         let units = core::mem::take(&mut self.units);
         self.clear(numbering);
@@ -670,8 +670,8 @@ impl<T> Sender<T> {
 }
 
 impl<T> Sender<Option<T>> {
-    /// Says of C_PDUs whose tickets are `such` that they are over, and goes on with them. Whether
-    /// there were any.
+    /// Marks C_PDUs whose tickets are `such` as over, and continues with them. Whether there were
+    /// any.
     pub(super) fn disown(&mut self, such: impl Fn(&T) -> bool) -> bool {
         let before = self.done.len();
         for unit in self.units.values_mut() {

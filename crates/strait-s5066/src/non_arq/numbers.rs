@@ -11,7 +11,7 @@ const NUMBERS: u16 = 4096;
 /// was taken and hasn't left yet.
 const TAKEN_MAX: usize = 3840;
 
-/// What a receiver's time may run behind ours: windows count from what it heard, in half seconds.
+/// How far a receiver's time may lag: windows count from its reception, in half seconds.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Gives each C_PDU a number that no other has whose reception window lasts.

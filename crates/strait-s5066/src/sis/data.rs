@@ -1,4 +1,4 @@
-//! Clients' data: what waits, what is under way, what arrived.
+//! Clients' data: waiting, under way, and received.
 
 use alloc::vec::Vec;
 
@@ -57,7 +57,7 @@ pub(super) struct Undecided<C> {
     peer: Option<usize>,
     expedited: bool,
     confirmation: u8,
-    /// By which a node of ours confirms it.
+    /// The number by which a node of `strait` confirms it.
     compact: Option<u16>,
     /// The node has it; its client hasn't said so.
     arrived: bool,
@@ -80,7 +80,7 @@ impl<C> Undecided<C> {
     }
 }
 
-/// What may go next.
+/// The data that may go next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     /// Its number.
@@ -205,7 +205,7 @@ impl<C: Copy + Ord> Sis<C> {
         self.control_flow(id);
     }
 
-    /// What comes back of a U_PDU.
+    /// The returned part of a U_PDU.
     fn head<'a>(&self, u_pdu: &'a [u8]) -> &'a [u8] {
         &u_pdu[..u_pdu.len().min(self.settings.told_octets)]
     }
@@ -224,7 +224,7 @@ impl<C: Copy + Ord> Sis<C> {
             return Err(5);
         }
         let arq = service.mode == MODE_ARQ;
-        // Nobody of a group could acknowledge.
+        // A group couldn't acknowledge.
         if arq && (request.to.address().is_group() || self.settings.broadcast_only) {
             return Err(5);
         }
@@ -333,7 +333,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// The most urgent of what waits and `may` go, the oldest of equals.
+    /// The most urgent of the waiting ones that `may` go, the oldest of equals.
     pub fn next(&self, may: impl Fn(&Next) -> bool) -> Option<Next> {
         let placed = self.queue.iter().filter_map(|it| Some((it.peer?, it)));
         let waiting = placed
@@ -355,7 +355,7 @@ impl<C: Copy + Ord> Sis<C> {
         waiting.filter(may).max_by_key(first)
     }
 
-    /// Takes what [`Self::next`] named. What becomes of it is told by [`Self::decide`].
+    /// Takes the one named by [`Self::next`]. [`Self::decide`] reports its outcome.
     pub fn take_next(&mut self, number: u64) -> Option<Taken> {
         let place = self.queue.iter().position(|it| it.number == number)?;
         let mut it = self.queue.remove(place);
@@ -410,15 +410,15 @@ impl<C: Copy + Ord> Sis<C> {
         })
     }
 
-    /// Adds what waits, by priority.
+    /// Adds waiting data, by priority.
     pub fn count_queued(&self, queued: &mut [u64; 16]) {
         for it in &self.queue {
             queued[usize::from(it.priority & 15)] += 1;
         }
     }
 
-    /// What became of data: its node has it, or it has left without ARQ; or it hasn't come, as far
-    /// as is known.
+    /// The outcome of data: its node has it, or it has left without ARQ; or it hasn't arrived, as
+    /// far as is known.
     pub fn decide(&mut self, now: Instant, number: u64, delivered: bool) {
         self.now = self.now.max(now);
         let Some(sent) = self.undecided.get_mut(&number) else {
@@ -512,8 +512,8 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Data that the station has and that is of no use any more: whom it is for, and its number.
-    /// Each is told of once; the station gives it up, and [`Self::decide`] hears of that.
+    /// Useless data at the station: its destination and number. Each is named once; the station
+    /// gives it up, and calls [`Self::decide`].
     pub(super) fn poll_overdue(&mut self) -> Option<(usize, u64)> {
         let now = self.now;
         let mut sent = self.undecided.iter_mut();
@@ -541,7 +541,8 @@ impl<C: Copy + Ord> Sis<C> {
         match first >> 4 {
             0 => self.arrive_data(arrived),
             12 if ours => self.arrive_data(arrived),
-            // Data alone comes without ARQ: anybody can say a word so, in another's name.
+            // Data alone arrives without ARQ: any station can send such a message, in another's
+            // name.
             _ if !arrived.arq => {}
             13 if ours => self.arrive_confirmations(from, s_pdu),
             kind @ (1 | 2) => self.arrive_word(from, s_pdu, kind == 1),
@@ -556,7 +557,7 @@ impl<C: Copy + Ord> Sis<C> {
             return;
         };
         let blocks = arrived.damaged.iter().chain(arrived.missing);
-        // What errors may have made of a time says nothing.
+        // A time with possible errors is ignored.
         let right = blocks
             .min()
             .is_none_or(|(offset, _)| *offset >= DATED_OCTETS);
@@ -609,7 +610,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Tells the other client's node what became of its data here: a client has it, or there is
+    /// Tells the other client's node the outcome of its data here: a client has it, or there is
     /// none.
     fn answer(&mut self, arrived: &Arrived<'_>, data: &DataSPdu<'_>, has: bool) {
         let (Some(to), expedited) = (arrived.from, arrived.expedited) else {
@@ -648,7 +649,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// The other end says that a client has data of ours, or that there is none.
+    /// The other end says that a client has this node's data, or that there is none.
     fn arrive_word(&mut self, from: usize, s_pdu: &[u8], has: bool) {
         let Some((&[_, saps], told)) = s_pdu.split_first_chunk::<2>() else {
             return;
@@ -668,8 +669,9 @@ impl<C: Copy + Ord> Sis<C> {
         self.take_word(number, has);
     }
 
-    /// A word came about data of ours. The other end's station tells that it has the data before,
-    /// unless that got lost: a word about what hasn't come is about data of a life before.
+    /// A message about this node's data arrived. The other end's station reports the data before
+    /// it, unless that got lost: a message about data that hasn't arrived is about a former
+    /// incarnation's.
     fn take_word(&mut self, number: u64, has: bool) {
         let Some(sent) = self.undecided.get_mut(&number) else {
             return;

@@ -1,8 +1,8 @@
 //! The subnetwork interface (Annex A): clients on byte streams, what they ask for, and what they
 //! are told; and such a client itself, for nodes of others.
 //!
-//! A machine without sockets: octets of numbered clients come in, octets for them go out. What
-//! clients want sent is taken from here when its turn comes, and what became of it is told here.
+//! A machine without sockets: octets of numbered clients come in, octets for them go out. Clients'
+//! data is taken from here in its turn, and its outcome is reported here.
 
 mod access;
 mod data;
@@ -63,7 +63,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long one that was told to go may stay.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Senders give up what is too old. What came so much later was sent by another clock or calendar.
+/// Senders give up data that is too old. Data that arrives so much later is by another clock or
+/// calendar.
 const LATE_MAX_NS: u64 = 3_600_000_000_000;
 
 /// How a subnetwork interface behaves.
@@ -93,20 +94,21 @@ pub struct Settings {
     pub address_max: usize,
     /// How long data of a client that doesn't say so itself is worth sending.
     pub ttl_max: Duration,
-    /// Octets of a U_PDU that come back when its client is told what became of it.
+    /// Octets of a U_PDU that are returned to its client with the outcome.
     pub told_octets: usize,
     /// Expedited U_PDUs of a client that wait or are under way, until it loses its binding.
     pub expedited_max: usize,
     /// How long hard links wait for others.
     pub hard: HardSettings,
-    /// Data for nodes of ours has numbers, and its confirmations are those.
+    /// Data for nodes of `strait` has numbers, which its confirmations name.
     pub compact_confirmations: bool,
     /// Times to die are sent, and heeded: clocks are right, here and elsewhere.
     pub time_to_die: bool,
 }
 
 impl Settings {
-    /// What suits most nodes. The standard leaves all of these free, and wants them configurable.
+    /// Settings for most nodes. The standard leaves all of these free, and requires that they are
+    /// configurable.
     #[must_use]
     pub fn new(own: Address, peers: Vec<Address>) -> Self {
         Self {
@@ -130,7 +132,7 @@ impl Settings {
     }
 }
 
-/// What is to be done to a client's stream.
+/// An operation on a client's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Send octets.
@@ -191,18 +193,18 @@ pub struct Sis<C = u64> {
     linked: Vec<bool>,
     /// By peer: that link isn't exclusive.
     soft: Vec<bool>,
-    /// Who refused the last call.
+    /// By peer: it refused the last call.
     refused: Vec<bool>,
-    /// By peer: it is one of ours, and reads data with numbers.
+    /// By peer: it is a node of `strait`, and reads data with numbers.
     ours: Vec<bool>,
     queue: Vec<Submission<C>>,
     /// Sent, with an outcome that isn't known.
     undecided: BTreeMap<u64, Undecided<C>>,
     next_number: u64,
-    /// What data for nodes of ours is confirmed by.
+    /// The numbers that confirm data for nodes of `strait`.
     numbers: Numbers,
     hard: Option<Hard<C>>,
-    /// What takes its place once its other end knows that it is over.
+    /// Its replacement once its other end knows that it is over.
     next_hard: Option<Hard<C>>,
     stats: ClientStats,
 }
@@ -237,7 +239,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// What it counted.
+    /// Its counters.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
         let bound = self.clients.iter().filter(|it| it.binding.is_some());
@@ -258,8 +260,8 @@ impl<C: Copy + Ord> Sis<C> {
         origin_ns.checked_add(at.as_nanos())
     }
 
-    /// Whether data arrived after its time to die. It is counted, and of use to nobody. One whose
-    /// time is that of another calendar, or of another day that looks like it, says nothing.
+    /// Whether data arrived after its time to die. It is counted, and not delivered. A time of
+    /// another calendar, or of another day that looks like it, doesn't count.
     pub fn is_late(&mut self, now: Instant, data: &DataSPdu<'_>) -> bool {
         self.now = self.now.max(now);
         let Some((dies, now_ns)) = data.dies.zip(self.calendar(self.now)) else {
@@ -394,7 +396,8 @@ impl<C: Copy + Ord> Sis<C> {
         self.say(id, &Primitive::SubnetAvailability { status, reason: 0 });
     }
 
-    /// Whether a peer is one of ours, which reads data with numbers, and confirmations by them.
+    /// Whether a peer is a node of `strait`, which reads data with numbers, and confirmations by
+    /// them.
     pub fn set_ours(&mut self, peer: usize, ours: bool) {
         if let Some(known) = self.ours.get_mut(peer) {
             *known = ours;
@@ -489,7 +492,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// What a station would take next.
+    /// The data that a station would take next.
     #[must_use]
     pub fn next_for<T>(&self, station: &Station<T>) -> Option<Next> {
         self.next(|next| match next.expedited && next.arq {
@@ -532,8 +535,8 @@ impl<C: Copy + Ord> Sis<C> {
         self.clients.iter().find(holds).map(|client| client.id)
     }
 
-    /// Tells a client something. One that doesn't read what it is told is cut off: nobody else is
-    /// to wait for it.
+    /// Sends a client a primitive. One that doesn't read is disconnected: no other is to wait for
+    /// it.
     fn say(&mut self, id: C, primitive: &Primitive<'_>) {
         let Some(client) = self.client(id) else {
             return;
@@ -662,7 +665,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// What management may know: of each peer its address and whether there is a link.
+    /// The information for management: of each peer its address and whether there is a link.
     fn answer_management(&mut self, id: C, kind: u8) {
         let mut body = Vec::new();
         if kind == MANAGEMENT_LINKS {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::address::Address;
 
-/// What each primitive begins with: sync and version.
+/// The beginning of each primitive: sync and version.
 pub const PREAMBLE: [u8; 3] = [0x90, 0xeb, 0x00];
 
 /// Octets ahead of a primitive's type: preamble and size.
@@ -31,7 +31,7 @@ pub const MODE_AS_BOUND: u8 = 0;
 pub const MODE_ARQ: u8 = 1;
 /// Without.
 pub const MODE_NON_ARQ: u8 = 2;
-/// Without, and what came damaged is wanted, too.
+/// Without; damaged data is requested, too.
 pub const MODE_WITH_ERRORS: u8 = 3;
 
 impl Service {
@@ -45,7 +45,7 @@ impl Service {
             | (self.repeats & 15) as u16
     }
 
-    /// What 12 bits say.
+    /// The meaning of 12 bits.
     #[must_use]
     pub const fn of(bits: u16) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl From<Address> for NodeAddress {
     }
 }
 
-/// What a hard link is for.
+/// The purpose of a hard link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardLink {
     /// 0 a reservation, 1 part of the link, 2 all of it for one client.
@@ -145,7 +145,7 @@ pub struct Indication<'a> {
     pub u_pdu: &'a [u8],
 }
 
-/// What became of a client's data.
+/// The outcome of a client's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told<'a> {
     /// The access point that it was for.
@@ -212,14 +212,14 @@ pub enum Primitive<'a> {
     KeepAlive,
     /// 18: a wish of the management.
     ManagementRequest {
-        /// What kind of.
+        /// The kind.
         kind: u8,
         /// Free.
         body: &'a [u8],
     },
     /// 19: the answer.
     ManagementIndication {
-        /// What kind of.
+        /// The kind.
         kind: u8,
         /// Free.
         body: &'a [u8],
@@ -360,7 +360,7 @@ impl<'a> Primitive<'a> {
                 body: take.rest(),
             },
             20 | 24 => Self::UnidataRequest(expedited, take.request()?),
-            // The lists of an indication aren't kept: nobody here reads them out of octets.
+            // The lists of an indication aren't kept: no code here reads them from octets.
             21 | 25 => Self::UnidataIndication(expedited, take.indication()?),
             22 | 26 => Self::UnidataConfirm(expedited, take.told()?.1),
             23 | 27 => {

@@ -1,4 +1,4 @@
-//! What is handed to a station, and what it hands back.
+//! Inputs and outputs of a station.
 
 use alloc::vec::Vec;
 use core::ops::Add;
@@ -7,7 +7,7 @@ use strait_core::Instant;
 
 use crate::address::Address;
 
-/// What a caller hands over to be sent.
+/// Data that a caller hands over for sending.
 #[derive(Debug)]
 pub struct Offer<T> {
     /// The number of the peer.
@@ -28,7 +28,7 @@ pub struct Offer<T> {
     pub ticket: T,
 }
 
-/// What became of an offer.
+/// The outcome of an offer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome<T> {
     /// The number of the peer.
@@ -67,7 +67,7 @@ pub struct Received {
     pub missing: Vec<(u16, u16)>,
 }
 
-/// What waits for a peer, beside what was offered.
+/// Data waiting for a peer, beside the offered data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Octets of it.

@@ -1,4 +1,4 @@
-//! What came whole, and what without ARQ is still put together.
+//! Complete data, and data without ARQ that is still being reassembled.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::c_pdu::CPdu;
 use crate::d_pdu::NonArq;
 use crate::non_arq::Assembler;
 
-/// Who sent something.
+/// The sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     pub(super) address: Address,
@@ -28,7 +28,7 @@ pub(super) struct Inbox {
     of_peers: Assembler,
     /// Strangers' take no room of peers'.
     of_strangers: Assembler,
-    /// What arrived, and when it is to be told.
+    /// Received data, and when it is to be reported.
     received: VecDeque<(Instant, Received)>,
 }
 
@@ -74,7 +74,8 @@ impl Inbox {
         self.receive(now, received);
     }
 
-    /// Hands on what came without ARQ: what is whole, and what didn't become so in its time.
+    /// Delivers data received without ARQ: complete data, and data that didn't become so in its
+    /// time.
     pub(super) fn advance(&mut self, now: Instant) {
         let mut all = Vec::new();
         for assembler in [&mut self.of_peers, &mut self.of_strangers] {

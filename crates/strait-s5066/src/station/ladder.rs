@@ -247,7 +247,7 @@ impl Ladder {
         (self.latency() + self.pace(place).block).saturating_sub(own)
     }
 
-    /// What a D_PDU about a link says of it on the order wire.
+    /// The order wire of a link's D_PDU.
     pub(super) fn capability(&self) -> u16 {
         let Some(adapt) = &self.adapt else {
             return 0;

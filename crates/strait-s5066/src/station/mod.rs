@@ -96,7 +96,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// What it counted.
+    /// Its counters.
     #[must_use]
     pub fn stats(&self) -> HfCounts {
         HfCounts {
@@ -182,7 +182,7 @@ impl<T> Station<T> {
         self.advance(now);
     }
 
-    /// What the modem knows of the octets that it gives next.
+    /// The modem's knowledge of the next octets.
     pub fn measure(&mut self, meta: FrameMeta) {
         self.hearing.measure(meta);
     }
@@ -198,7 +198,7 @@ impl<T> Station<T> {
         self.hearing.go_on(finder);
     }
 
-    /// Our transmission has left.
+    /// This station's transmission has left.
     pub fn drained(&mut self, now: Instant) {
         self.advance(now);
         let Some(on_air) = self.on_air.take() else {
@@ -223,8 +223,8 @@ impl<T> Station<T> {
         self.advance(now);
     }
 
-    /// A transmission ended, whoever made it: no peer can have shown meanwhile that it knows of its
-    /// link.
+    /// A transmission ended, from any station: no peer can have shown meanwhile that it knows of
+    /// its link.
     fn end_on_air(&mut self, now: Instant) {
         let (since, patience) = (self.access.on_since(), self.access.patience());
         for peer in self.peers.iter_mut() {
@@ -232,7 +232,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// The transmission that we heard is over.
+    /// The received transmission is over.
     fn end_hearing(&mut self, now: Instant) {
         let mut finder = self.hearing.finder();
         finder.end(|d_pdu| self.take(now, d_pdu));
@@ -253,8 +253,7 @@ impl<T> Station<T> {
         let (peers, mut cx) = self.split();
         for (number, peer) in peers.iter_mut().enumerate() {
             if who.spoke.is_none() {
-                // Others, or nobody knows who, had the air since: whoever met us is behind that,
-                // too.
+                // Other or unknown stations had the air since: a collision with them is past, too.
                 peer.contact.rest(None);
             }
             let spoke = who.spoke == Some(number);
@@ -273,7 +272,7 @@ impl<T> Station<T> {
         self.access.keep_quiet(now, wait);
     }
 
-    /// Who was to answer and didn't.
+    /// The station that was to answer and didn't.
     fn miss_answers(&mut self, now: Instant) {
         for number in 0..=self.places() {
             let (peers, mut cx) = self.split();
@@ -309,7 +308,7 @@ impl<T> Station<T> {
         for peer in peers.iter_mut() {
             peer.end_rest(now, cx.access);
             peer.calls.advance(now);
-            // One of ours is asked, or called, once there is something for it.
+            // One of `strait` is asked, or called, once there is data for it.
             let kept = peer.calls.link().is_kept_in_vain(now);
             if kept && !peer.calls.is_known_as_ours() {
                 peer.lose_link(&mut cx);
@@ -322,8 +321,8 @@ impl<T> Station<T> {
         }
     }
 
-    /// A stranger that called and didn't go on in time is forgotten without a word: it may never
-    /// have been there.
+    /// A stranger that called and didn't continue in time is forgotten silently: it may never have
+    /// existed.
     fn forget_vain_guests(&mut self, now: Instant) {
         let on_air = self.on_air.map(|it| it.peer());
         let (peers, mut cx) = self.split();
@@ -336,7 +335,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// Breaks a link that nobody needs, one at a time: behind each, all others have their turn.
+    /// Breaks an unneeded link, one at a time: behind each, all others have their turn.
     fn break_idle(&mut self) {
         let exclusive = self.exclusive;
         let (peers, mut cx) = self.split();
@@ -470,8 +469,8 @@ impl<T> Station<T> {
         }
     }
 
-    /// Its owner has nothing for a peer: calls that it doesn't answer aren't repeated, and the next
-    /// goes on with their row.
+    /// Its owner has nothing for a peer: unanswered calls to it aren't repeated, and the next
+    /// continues their series.
     pub fn end_calls(&mut self, number: usize) {
         let exclusive = self.exclusive.is_some_and(|it| it.peer == number);
         let on_air = self.on_air_to() == Some(number);
@@ -538,7 +537,7 @@ impl<T> Station<T> {
         Some(place)
     }
 
-    /// The place of a stranger, if nothing of ours is lost with who had it before.
+    /// The place of a stranger, if its former owner loses none of this station's data.
     fn admit(&mut self, address: Address) -> Option<usize> {
         let (on_air, outcomes) = (self.on_air.map(|it| it.peer()), &self.outcomes);
         let gives = |peer: &Peer<T>| peer.gives_place(on_air, outcomes);
@@ -558,9 +557,9 @@ impl<T> Station<T> {
         matches!(self.access.phase(), Phase::Keyed | Phase::Free)
     }
 
-    /// The peer that a transmission would be for: who waits for an answer, else whose turn was the
-    /// longest ago, of those with something to be said, or to be sent by its owner, which has it
-    /// for `others`. Who isn't there comes behind all who are.
+    /// The peer for the next transmission: one that waits for an answer, otherwise the one with the
+    /// oldest turn, of those with messages, or with data of its owner, which has it for `others`.
+    /// Absent peers come behind all others.
     #[must_use]
     pub fn to_whom(&self, others: &[usize]) -> Option<usize> {
         let now = self.access.now();
@@ -601,7 +600,7 @@ impl<T> Station<T> {
         true
     }
 
-    /// The peer that a transmission of ours under way is for.
+    /// The peer of this station's transmission under way.
     #[must_use]
     pub fn on_air_to(&self) -> Option<usize> {
         self.on_air.map(|on_air| on_air.peer())
@@ -634,13 +633,13 @@ impl<T> Station<T> {
         Some(turn)
     }
 
-    /// What the medium has to know of a transmission that goes on with nothing.
+    /// The medium's description of a transmission that has no further octets.
     #[must_use]
     pub fn idle_turn(&self) -> Option<Turn> {
         self.on_air.map(|on_air| on_air.idle_turn())
     }
 
-    /// Takes a D_PDU, whoever it is for.
+    /// Takes a D_PDU for any station.
     fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
         let kind = d_pdu.body.kind();
         self.counts.d_pdus_in += 1;
@@ -707,7 +706,7 @@ impl<T> Station<T> {
         let taken = kept.count();
         let refusal = match says {
             CPdu::Request { .. } if self.settings.broadcast_only => Some(BROADCAST_ONLY),
-            // Whom the operator doesn't know keeps nobody out.
+            // Stations unknown to the operator exclude no others.
             CPdu::Request {
                 exclusive: true, ..
             } if !self.peers.is_listed(number) => Some(UNKNOWN_REASON),
@@ -727,7 +726,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// A stranger calls. Whom the operator doesn't know keeps nobody out.
+    /// A stranger calls. Stations unknown to the operator exclude no others.
     fn hear_stranger(&mut self, now: Instant, from: Address, exclusive: bool) {
         let takes = !exclusive && !self.settings.broadcast_only && self.peers.may_answer(now);
         let place = takes.then(|| self.admit(from)).flatten();

@@ -27,7 +27,7 @@ use crate::d_pdu::{
 use crate::eow::Eow;
 use crate::link::State;
 
-/// A link of two stations of ours isn't taken for lost before nobody has answered for so long.
+/// A link of two stations of `strait` isn't considered lost before there was no answer for so long.
 const HOLDS: Duration = Duration::from_secs(120);
 
 /// Another station, and all that goes to and from it.
@@ -43,16 +43,16 @@ pub struct Peer<T> {
     pub(super) contact: Contact,
     pub(super) rate: RateControl,
     warning: Option<Warning>,
-    /// How long our turns may be, as it told last.
+    /// How long this station's turns may be, by its last statement.
     pub(super) turn_told: Option<Duration>,
-    /// Time on the air: ours for it, and its own.
+    /// Time on the air: this station's for it, and its own.
     sent: Duration,
     heard: Duration,
 }
 
 impl<T> Peer<T> {
-    /// `listed` are peers, all others strangers: what they mean by the bits that Edition 3
-    /// reserves, nobody said.
+    /// `listed` are peers, all others strangers: their meaning of the bits that Edition 3 reserves
+    /// isn't known.
     pub(super) fn new(number: usize, address: Address, listed: bool, settings: &Settings) -> Self {
         let plain = settings.edition_3.contains(&address);
         let long = settings.long_numbers && !plain && listed;
@@ -115,7 +115,7 @@ impl<T> Peer<T> {
         self.calls.is_refused()
     }
 
-    /// Whether it is one of ours, as far as its last call or answer said.
+    /// Whether it is a station of `strait`, by its last call or answer.
     #[must_use]
     pub const fn is_ours(&self) -> bool {
         self.calls.is_ours()
@@ -147,7 +147,7 @@ impl<T> Peer<T> {
         self.address = address;
     }
 
-    /// Whether nothing of ours would be lost with a stranger's place.
+    /// Whether none of this station's data would be lost with a stranger's place.
     pub(super) fn gives_place(
         &self,
         on_air: Option<usize>,
@@ -312,7 +312,7 @@ impl<T> Peer<T> {
         if pace.mode.is_none() {
             octets = octets.min(room.octets);
         }
-        // Whoever isn't known to hear us gets no long transmission.
+        // A peer without evidence that it hears this station gets no long transmission.
         let calling = self.calls.link().is_calling();
         let turn_max = settings.turn_max.min(EOT_MAX);
         let risked = self.rate.risked(calling, turn_max, begun.answer_time);
@@ -338,7 +338,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// A transmission of ours for it, of so long, is over.
+    /// A transmission of this station for it, of so long, is over.
     pub(super) fn end_transmission(&mut self, lasted: Duration) {
         self.sent += lasted;
         self.rate
@@ -357,7 +357,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// What is to be said of what it sent.
+    /// The acknowledgement for it.
     pub(super) const fn take_warning(&mut self) -> Option<Warning> {
         self.warning.take()
     }
@@ -447,8 +447,8 @@ impl<T> Peer<T> {
         if !wanted && !self.calls.renew(cx, self.transfer.held()) {
             return self.calls.link().carries() && !self.transfer.is_resetting();
         }
-        // A caller hasn't used its link in time: one of ours is asked for it, unless the link is to
-        // be another one.
+        // A caller hasn't used its link in time: one of `strait` is asked for it, unless the link
+        // is to be another one.
         if cx.exclusive == Some(self.number) || !self.calls.ask_caller(cx.identity) {
             self.call(cx);
         }
@@ -465,7 +465,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// A link is taken for lost.
+    /// A link is considered lost.
     pub(super) fn lose_link(&mut self, cx: &mut Context<'_, T>) {
         cx.counts.links_lost += 1;
         self.forget_link(cx);
@@ -555,7 +555,7 @@ impl<T> Peer<T> {
         cx.counts.unanswered += 1;
         let unanswered = self.contact.miss(cx.now, kept);
         self.transfer.expedited.miss_answer();
-        // What is under way would be in doubt. Of two stations of ours, nobody else waits for the
+        // Data under way would be in doubt. Of two stations of `strait`, no other waits for the
         // air, and one that has forgotten the link says so at once.
         let alone = cx.access.nodes() <= 1 && self.calls.link().is_long();
         let holds = alone && self.contact.missed_for(cx.now) < HOLDS;
@@ -594,8 +594,8 @@ impl<T> Peer<T> {
         cx.access.others_may_meet() && unanswered <= most
     }
 
-    /// What a station waits that it didn't answer. What is to be said to one that isn't there waits
-    /// the longer the more often it kept silent; nobody else waits for that.
+    /// The wait after it hasn't answered. Messages to an absent station wait the longer the more
+    /// often it kept silent; no other station waits for that.
     pub(super) fn wait_after_silence(
         &mut self,
         now: Instant,
@@ -614,7 +614,7 @@ impl<T> Peer<T> {
         access.rest_after_silence(others)
     }
 
-    /// Lets go on with it if it has rested: with slots, in one that is this station's.
+    /// Lets it continue if it has rested: with slots, in one of this station.
     pub(super) fn end_rest(&mut self, now: Instant, access: &MediaAccess) {
         let until = self.contact.rests_until().filter(|until| *until <= now);
         let Some(until) = until else { return };
@@ -627,17 +627,17 @@ impl<T> Peer<T> {
     pub(super) fn breaks_at(&self, access: &MediaAccess, idle: Duration) -> Option<Instant> {
         let (link, silent) = (self.calls.link(), access.silent_at());
         if let Some((again, passed)) = link.again_at() {
-            // What others say in between takes nothing of the other end's chance to go on; but that
-            // was there once so many turns of ours have come.
+            // Other stations' transmissions in between take nothing of the other end's chance to
+            // continue; but that is over once so many turns of this station have come.
             return Some(match link.is_long() {
                 true => again,
                 false if passed >= access.turns_for_all() => access.free_since(),
                 false => again.max(silent),
             });
         }
-        // What its owner has for it, and could offer only then, goes first: it is asked for at the
-        // moment at which the station is told that it is free, however late that is. In a slot, a
-        // break that began later would meet who has the next one.
+        // Data that its owner has for it, and could offer only then, goes first: it is requested at
+        // the moment at which the station learns that it is free, however late that is. In a slot,
+        // a break that began later would collide with the next station's.
         let offered = access.free_since() + Duration::from_nanos(1);
         let idle = link.idle_at(idle).filter(|_| !self.calls.keeps_link());
         let idle = idle?.max(offered);
@@ -661,7 +661,7 @@ impl<T> Peer<T> {
         // Others may have come in between, or it takes its time: late, it has answered, too.
         let question = self.contact.take_question();
         let asked = question.was_asked();
-        // Who speaks to us is there, whether it has heard our message or not.
+        // A sender to this station is present, whether it has heard this station's message or not.
         let spoke = asked && spoke && self.rate.is_talking();
         // A call that was heard for a part isn't answered yet.
         let answered = question.was_answered() || spoke;
@@ -684,7 +684,7 @@ impl<T> Peer<T> {
         asked
     }
 
-    /// Takes a D_PDU to us, or to a group of ours if it isn't `to_us`.
+    /// Takes a D_PDU to this station, or to a group of it if it isn't `to_us`.
     pub(super) fn hear(&mut self, cx: &mut Context<'_, T>, d_pdu: &DPdu<'_>, to_us: bool) {
         let kind = d_pdu.body.kind();
         if to_us {
@@ -710,7 +710,7 @@ impl<T> Peer<T> {
         }
         match &d_pdu.body {
             _ if !to_us => {}
-            // What goes without ARQ isn't of this peer alone.
+            // Data without ARQ isn't of this peer alone.
             Body::NonArq(_) => {}
             Body::Data(data, ack) => {
                 if self.is_connected(cx, kind, false) {
@@ -833,7 +833,7 @@ impl<T> Peer<T> {
     }
 
     fn warn_of_no_link(&mut self, kind: Kind) {
-        // Who is being called hears of that anyway, and a caller whose answer is under way knows.
+        // A called station learns of that anyway, and a caller whose answer is under way knows.
         let link = self.calls.link();
         if !link.has_to_say() && !link.is_calling() {
             self.warn(kind, Fault::NotConnected);
@@ -853,7 +853,7 @@ impl<T> Peer<T> {
     ) {
         let best = self.segment_octets(cx.ladder);
         self.contact.hear_answer();
-        // In a net, a turn that nobody answered met another one, and says nothing of the channel.
+        // In a net, an unanswered turn collided, and says nothing of the channel.
         let met = cx.access.others_may_meet() && self.contact.unanswered() > 0;
         take(&mut self.transfer, best, met, cx.counts);
         cx.collect(self.number, &mut self.transfer);
@@ -881,10 +881,10 @@ impl<T> Peer<T> {
         self.contact.hear_answer();
         let (link, received) = (self.calls.link(), warning.received);
         match warning.fault {
-            // It has forgotten the link, or never had it; unless it was sent what doesn't go by
-            // this one, which somebody else sent in our name.
+            // It has forgotten the link, or never had it; unless it got a D_PDU that this link
+            // doesn't carry, forged in this station's name.
             Fault::NotConnected if received.goes_by(link.is_long()) && link.is_made() => {
-                // Who counts on such a link sends again what the warning answers (B.3 (3.1)).
+                // A user of such a link repeats the data that the warning answers (B.3 (3.1)).
                 if link.is_given() && received.has_data() {
                     self.transfer.not_taken(self.contact.turn_at());
                 }

@@ -70,7 +70,7 @@ impl<T> Outgoing<T> {
         self.ticket.as_ref()
     }
 
-    /// It is over, and nobody's from now on; `None` if it was nobody's.
+    /// It is over, and free from now on; `None` if it was free.
     pub(super) fn over(&mut self, delivered: bool) -> Option<Done<T>> {
         Some(Done {
             ticket: self.ticket.take()?,
@@ -143,7 +143,7 @@ impl<T> Outgoing<T> {
         let alone = octets == whole && self.copies <= 1 && !self.in_order;
         *self.window.get_or_insert_with(|| {
             let window = match alone {
-                // Nobody waits for more of it.
+                // There is no wait for more of it.
                 true => 1,
                 false => window(space, all),
             };

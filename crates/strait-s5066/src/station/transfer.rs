@@ -21,7 +21,7 @@ fn bit(octets: &[u8], place: usize) -> Option<bool> {
         .map(|octet| octet >> (place % 8) & 1 != 0)
 }
 
-/// What becomes of a transfer when a reset was heard.
+/// The effect of a received reset on a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterReset {
     /// Nothing, or as much as was asked for.
@@ -49,9 +49,9 @@ pub(super) struct Transfer<T> {
     reset: ResetExchange,
     /// Data came that hasn't been acknowledged.
     owes_ack: bool,
-    /// What goes without ARQ.
+    /// Data without ARQ.
     plain: Option<Outgoing<T>>,
-    /// What went without ARQ and is over.
+    /// Finished data without ARQ.
     plain_done: Option<Done<T>>,
     /// Nothing has said yet that both ends count alike by the link that something else made.
     uneven: bool,
@@ -93,12 +93,12 @@ impl<T> Transfer<T> {
         self.send.has_more() || self.expedited.has_more()
     }
 
-    /// Whether a reset of ours isn't answered.
+    /// Whether a reset of this station isn't answered.
     pub(super) const fn is_resetting(&self) -> bool {
         self.reset.is_open()
     }
 
-    /// The lower edges of what comes and of what goes.
+    /// The lower edges of reception and of sending.
     #[cfg(test)]
     pub(super) const fn lower(&self) -> (u16, u16) {
         (self.receive.lower(), self.send.lower())
@@ -109,8 +109,8 @@ impl<T> Transfer<T> {
         self.reset.open()
     }
 
-    /// Whether an acknowledgement of data is due. None is while a reset isn't answered: what came
-    /// may have gone by new numbers, which it would say of old ones.
+    /// Whether an acknowledgement of data is due. None is while a reset isn't answered: received
+    /// data may have had new numbers, and the acknowledgement would name old ones.
     pub(super) const fn owes_ack(&self) -> bool {
         self.owes_ack && !self.is_resetting()
     }
@@ -120,12 +120,12 @@ impl<T> Transfer<T> {
         self.owes_ack || self.expedited.owes_ack()
     }
 
-    /// Data is to be acknowledged, or what came of it to be told again.
+    /// Data is to be acknowledged, or its acknowledgement to be repeated.
     pub(super) const fn owe_ack(&mut self) {
         self.owes_ack = true;
     }
 
-    /// What was told is enough.
+    /// The acknowledgements were enough.
     pub(super) const fn forget_ack(&mut self) {
         self.owes_ack = false;
     }
@@ -183,7 +183,7 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// Gives up what isn't over and whose tickets are `such`.
+    /// Gives up unfinished data whose tickets are `such`.
     pub(super) fn give_up(&mut self, such: impl Fn(&T) -> bool) {
         self.send.give_up(&such);
         self.expedited.give_up(&such);
@@ -249,14 +249,15 @@ impl<T> Transfer<T> {
         self.expedited.not_taken(since);
     }
 
-    /// The other end has told what came, and what it didn't tell of hasn't. Gives what was told.
+    /// The other end has acknowledged, and frames that it didn't name haven't arrived. Gives the
+    /// acknowledged ones.
     pub(super) fn end_answer(&mut self) -> Told {
         self.send.end_answer();
         self.expedited.end_answer();
         self.quality.take_news()
     }
 
-    /// The same, and what was told of before is all that it told.
+    /// The same, and its earlier acknowledgements were complete.
     pub(super) fn ask_for_what_came(&mut self) {
         self.send.end_answer();
         self.send.probe();
@@ -264,7 +265,7 @@ impl<T> Transfer<T> {
 
     /// A frame came.
     pub(super) fn hear_data(&mut self, data: &Data<'_>, counts: &mut HfCounts) {
-        // Whether its numbers are still those of before, nobody can tell.
+        // It isn't known whether its numbers are still those of before.
         if self.is_resetting() {
             return;
         }
@@ -280,8 +281,8 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// What came of frames was told. If the transmission may have `met` another one, that says
-    /// nothing of the channel.
+    /// The receptions of frames were reported. If the transmission may have `met` another one, that
+    /// says nothing of the channel.
     pub(super) fn hear_ack(&mut self, ack: Ack<'_>, best: usize, met: bool, counts: &mut HfCounts) {
         let told = |above: usize| Some(bit(ack.selective, above - 1).unwrap_or(false));
         self.acknowledge(u16::from(ack.lower), told, best, met, counts);
@@ -330,7 +331,7 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// What came of expedited frames was told.
+    /// The receptions of expedited frames were reported.
     pub(super) fn hear_expedited_ack(&mut self, ack: Ack<'_>, best: usize) {
         let told = |above: usize| Some(bit(ack.selective, above - 1).unwrap_or(false));
         self.expedited
@@ -346,9 +347,9 @@ impl<T> Transfer<T> {
         self.begin_reset(full, counts);
     }
 
-    /// Sees that both ends of a link that something else makes count from zero before data goes: of
-    /// a frame whose number the other end had before this station began, it would say that it came.
-    /// If something `came` by the link, what comes goes on.
+    /// Ensures that both ends of a link made by other means count from zero before data goes: a
+    /// frame whose number the other end had before this station began would be acknowledged. If
+    /// data `came` by the link, reception continues.
     pub(super) fn even_out(&mut self, came: bool, counts: &mut HfCounts) {
         if !core::mem::take(&mut self.uneven) {
             return;
@@ -399,7 +400,7 @@ impl<T> Transfer<T> {
         AfterReset::GoesOn
     }
 
-    /// A reset of ours was answered.
+    /// A reset of this station was answered.
     pub(super) fn hear_reset_ack(&mut self, frame: u8, long: bool) -> AfterReset {
         match self.reset.answered(frame, long) {
             Some(Reset { full: true, .. }) => return AfterReset::Anew,

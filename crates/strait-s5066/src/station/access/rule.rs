@@ -36,7 +36,7 @@ pub struct Slots {
     pub number: u32,
     /// The shortest transmission.
     pub turn_min: Duration,
-    /// Octets that the modem is given ahead of time: what comes while a transmission lasts must be
+    /// Octets that the modem gets ahead of time: data that arrives during a transmission must be
     /// behind them.
     pub committed_octets: usize,
     /// How long what arrived takes to who it is for, where programs of their own hand it on.
@@ -51,11 +51,11 @@ impl Slots {
 }
 
 /// Listen before transmit for a net of many (Annexes J and K of STANAG 5066). The first slot after
-/// a transmission is for its answer; then each station that has something to say waits some slots
-/// more, and begins if nobody has by then.
+/// a transmission is for its answer; then each station with data waits some more slots, and begins
+/// if none has by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Csma {
-    /// What a station waits.
+    /// A station's wait.
     pub order: Order,
     /// The length of a slot: from one station's decision to begin to when all others hear its
     /// power. It is never shorter than what the station's own modem takes for that, and to the
@@ -69,7 +69,7 @@ pub struct Csma {
     pub exchange: Duration,
 }
 
-/// What a station waits before it begins, from the end of the answer's slot.
+/// A station's wait before it begins, from the end of the answer's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Whole slots, drawn anew each time.
