@@ -22,7 +22,7 @@ use crate::tree::Tree;
 const FLOWS: u16 = 64;
 /// Packets that wait all the time.
 pub const BACKLOG: u32 = 1000;
-/// Rules of our own before the preset's fifteen.
+/// Rules before the preset's fifteen.
 const RULES: u16 = 8;
 /// Sizes of packets that voice, video and bulk have (Gulder and Déziel, table 3).
 const SIZES: [usize; 3] = [168, 948, 1298];
@@ -55,7 +55,7 @@ fn flow(number: u16, dscp: Dscp) -> Vec<u8> {
     bytes
 }
 
-/// Its policy: rules of our own that never match before those of the preset.
+/// Its policy: rules that never match before those of the preset.
 #[must_use]
 pub fn policy() -> PolicyConfig {
     let own = |number| RuleConfig {

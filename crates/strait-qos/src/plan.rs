@@ -113,9 +113,9 @@ pub struct PlanNode {
     pub band: u8,
     /// Share of its band, if it is given as a number (wdrr and cbwfq).
     pub weight: Option<u16>,
-    /// What it is guaranteed; its share of its band (wdrr and cbwfq), its own bucket (htb).
+    /// Its guaranteed rate; its share of its band (wdrr and cbwfq), its own bucket (htb).
     pub rate: Option<Rate>,
-    /// What it never exceeds (htb).
+    /// Its greatest rate (htb).
     pub ceil: Option<Rate>,
     /// Octets that its own bucket holds (htb).
     pub burst: u64,
@@ -160,7 +160,7 @@ impl PlanNode {
 /// Linux's: a class of 80 kbit/s has a quantum of 1000 octets.
 pub const R2Q_DEFAULT: u32 = 10;
 
-/// What a node's rates amount to on a line, in bit/s.
+/// A node's rates on a line, in bit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeRates {
     /// Its guarantee; what its parent has, if it gives none.
@@ -313,7 +313,7 @@ impl Plan {
         whole.saturating_sub(taken).max(whole / 100) / others.len().max(1) as u64
     }
 
-    /// Lowers what doesn't fit under its parent where that is promised.
+    /// Lowers rates that don't fit under their parent where that is promised.
     fn fit_strict(&self, all: &mut [NodeRates]) {
         for index in self.from_the_top() {
             let Some(node) = self.nodes.get(index) else {

@@ -7,7 +7,7 @@ use strait_core::units::BitRate;
 
 use crate::text::{TextError, text_value};
 
-/// A rate: fixed, or a share of what is there.
+/// A rate: fixed, or a share of the available one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// So many bit/s of octets on the line.

@@ -16,7 +16,7 @@ impl PolicyConfig {
     /// effort where there is none.
     ///
     /// # Errors
-    /// What is wrong with the policy.
+    /// The fault of the policy.
     pub fn tunnel_code_points(&self) -> Result<Vec<Dscp>, PolicyError> {
         let (config, policy) = (self.expand()?, Policy::compile(self)?);
         let class_of = |dscp: Dscp| {
@@ -35,7 +35,7 @@ impl PolicyConfig {
     }
 }
 
-/// A datagram between nobody: what a rule says about addresses or ports isn't meant for it.
+/// A datagram without real ends: rules about addresses or ports aren't meant for it.
 fn datagram(dscp: Dscp) -> PacketInfo {
     const UDP: u8 = 17;
     let nobody = IpAddr::V6(Ipv6Addr::UNSPECIFIED);

@@ -11,7 +11,7 @@ use super::config::FqCodelConfig;
 const TARGET: Duration = Duration::from_millis(5);
 /// RFC 8289 section 4.3.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Within so many intervals after the last drop a new spell goes on where that one ended.
+/// Within so many intervals after the last drop a new spell continues where that one ended.
 const MEMORY_INTERVALS: u32 = 16;
 
 impl FqCodelConfig {
@@ -23,7 +23,7 @@ impl FqCodelConfig {
     }
 }
 
-/// What counts as too long.
+/// The limits of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Law {
     /// Waiting time that is fine.

@@ -7,11 +7,11 @@ use strait_core::units::{Octets, Time};
 
 use crate::dscp::Dscp;
 
-/// What happens inside a class without classes below it.
+/// The queue inside a class without classes below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum QueueConfig {
-    /// First come, first served; what comes to a full queue is dropped.
+    /// First come, first served; packets that arrive at a full queue are dropped.
     Fifo(FifoConfig),
     /// Equal shares of octets for all flows; small packets of those below their share go first.
     Fair(FairConfig),
@@ -109,9 +109,9 @@ pub struct FifoConfig {
 
 /// Keys of `kind = "fair"`.
 ///
-/// A full queue drops the oldest packet of the flow with the most octets, so that who doesn't yield
-/// keeps nobody out, and who does hears of it first. It is full by the class's limits, or with what
-/// takes 30 s on the line at its present rate.
+/// A full queue drops the oldest packet of the flow with the most octets, so that an unyielding
+/// sender excludes no other, and a yielding one notices first. It is full by the class's limits, or
+/// with 30 s of the line at its present rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FairConfig {
@@ -207,9 +207,9 @@ pub struct FqCodelConfig {
     /// Octets a turn; the port's MTU if left out. 300 B favours small packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Octets>,
-    /// Waiting time that is fine. If left out, 5 ms (RFC 8289 section 4.4) but at least the time
-    /// of one and a half packets of the port's MTU at the line's present rate, as CAKE has it: on a
-    /// narrow line a packet that is leaving is no bad queue.
+    /// Acceptable waiting time. If left out, 5 ms (RFC 8289 section 4.4) but at least the time of
+    /// one and a half packets of the port's MTU at the line's present rate, as in CAKE: on a narrow
+    /// line a packet being sent is no bad queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Time>,
     /// How long it may take longer before something is dropped. If left out, 100 ms (RFC 8289
@@ -337,7 +337,7 @@ const fn denominator_default() -> u32 {
 }
 
 impl ProfileConfig {
-    /// What IOS has for a code point that isn't configured; as for CS0 where it has none.
+    /// The values of IOS for a code point that isn't configured; those of CS0 if it has none.
     #[must_use]
     pub fn of_ios(dscp: Dscp) -> Self {
         let min = match dscp.number() {

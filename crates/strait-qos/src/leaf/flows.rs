@@ -14,7 +14,7 @@ use super::costs::Costs;
 use crate::dscp::Dscp;
 use crate::repeat::same_flow;
 
-/// What has a queue of its own.
+/// The identity of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowKey {
     pub(super) to: NeighbourId,
@@ -73,13 +73,13 @@ pub(super) struct Flow {
     begins: i64,
     /// Octets of its first packet; 0 without.
     first: u32,
-    /// What its first packet takes of its share, in parts.
+    /// The part of its share that its first packet uses, in parts.
     toll: i64,
     /// `None` if that would say nothing.
     pub(super) waiting: Option<Box<Waiting>>,
 }
 
-/// What waits in one flow.
+/// The waiting packets of one flow.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) packets: VecDeque<Packet>,
@@ -100,7 +100,7 @@ impl Default for Waiting {
     }
 }
 
-/// What waits in a flow with nothing.
+/// The waiting packets of an empty flow.
 static NOTHING: VecDeque<Packet> = VecDeque::new();
 
 impl Flow {
@@ -125,8 +125,8 @@ impl Flow {
         }
     }
 
-    /// A repetition came of what waits, or of what has left and may be lost: its sender still wants
-    /// what it sent, as long as the repetition would be wanted.
+    /// A repetition arrived of a waiting packet, or of one that has left and may be lost: its
+    /// sender still wants its data, as long as the repetition would be wanted.
     pub(super) fn renew(&mut self, repetition: &Packet) {
         let Some(waiting) = &mut self.waiting else {
             return;
@@ -149,13 +149,13 @@ impl Waiting {
     }
 }
 
-/// What a turn is.
+/// The measure of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// One packet.
     Packet,
-    /// So many octets on average: the turn goes on while there is credit, and what is sent beyond
-    /// it is a debt that the next turns pay first (deficit round robin in its surplus form).
+    /// So many octets on average: the turn continues while there is credit, and octets beyond it
+    /// are a debt that the next turns pay first (deficit round robin in its surplus form).
     Octets(i64),
     /// The same, and a flow that was idle goes before those that were not (RFC 8290 section 4.2).
     NewFirst(i64),
@@ -165,7 +165,7 @@ pub(super) enum Turn {
     Shares(Shares),
 }
 
-/// What counts as small and as long.
+/// The sizes of small and long packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) small_octets: u32,
@@ -229,7 +229,7 @@ pub(super) struct Flows {
     flows_max: usize,
     /// Of shares: what octets for each neighbour count.
     costs: Costs,
-    /// What an emptied flow had, kept so that one that comes and goes doesn't allocate.
+    /// The buffer of an emptied flow, kept so that an intermittent one doesn't allocate.
     spare: Option<Box<Waiting>>,
 }
 
@@ -359,8 +359,8 @@ impl Flows {
         if let Turn::Shares(shares) = self.turn {
             let flow = self.list.get_mut(place)?;
             let toll = flow.toll;
-            // Some can't be sent to now and then: nobody is ahead or behind for that by more than
-            // one long packet.
+            // Some neighbours are unavailable at times: no flow is ahead or behind for that by more
+            // than one long packet.
             flow.begins = flow.begins.max(self.clock - shares.long()) + toll;
             self.clock += toll / self.busy.max(1) as i64;
             self.clock = self.clock.max(flow.begins - shares.long());

@@ -1,11 +1,11 @@
-//! What may wait in a class.
+//! Limits of the waiting packets of a class.
 
 use super::config::QueueConfig;
 use super::{FAIR_PACKETS_LEAST, FAIR_WAIT};
 use crate::policy::Class;
 use crate::wait::PACKET_OCTETS_MAX;
 
-/// What may wait in a class at most.
+/// Limits of the waiting packets of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Packets.

@@ -28,7 +28,7 @@ pub enum PoliceConfig {
     TrTcm(TrTcmConfig),
 }
 
-/// What happens to packets of a colour.
+/// The treatment of packets of a colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// They pass as they are.
@@ -101,22 +101,22 @@ const fn drop() -> Action {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BucketConfig {
-    /// What may come in the long run.
+    /// The rate in the long run.
     pub rate: BitRate,
-    /// What may come at once. If left out, 200 ms of the rate, as the burst of an IOS priority
-    /// class, but at least 1600 B, as that of a Linux class.
+    /// The octets at once. If left out, 200 ms of the rate, like the burst of an IOS priority
+    /// class, but at least 1600 B, like that of a Linux class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<Octets>,
     /// A second rate that must hold as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rate: Option<BitRate>,
-    /// What may come at once at the second rate; 1600 B if left out.
+    /// The octets at once at the second rate; 1600 B if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_burst: Option<Octets>,
-    /// What happens to packets within the rate.
+    /// The treatment of packets within the rate.
     #[serde(default = "pass")]
     pub green: Action,
-    /// What happens to the others.
+    /// The treatment of the others.
     #[serde(default = "drop")]
     pub red: Action,
     /// Whether it always acts.
@@ -130,7 +130,7 @@ const BURST_OCTETS_MIN: u64 = 1600;
 const BURST_TIME: Duration = Duration::from_millis(200);
 
 impl BucketConfig {
-    /// What may come at once.
+    /// The octets at once.
     #[must_use]
     pub fn burst_or_default(&self) -> Octets {
         self.burst.unwrap_or_else(|| {
@@ -138,7 +138,7 @@ impl BucketConfig {
         })
     }
 
-    /// What may come at once at the second rate.
+    /// The octets at once at the second rate.
     #[must_use]
     pub fn peak_burst_or_default(&self) -> Octets {
         self.peak_burst.unwrap_or(Octets(BURST_OCTETS_MIN))
@@ -164,13 +164,13 @@ pub struct SrTcmConfig {
     /// Code points that arrive red; AFx3 if left out.
     #[serde(default, skip_serializing_if = "List::is_empty")]
     pub red_before: List<Dscp>,
-    /// What happens to green packets.
+    /// The treatment of green packets.
     #[serde(default = "pass")]
     pub green: Action,
-    /// What happens to yellow packets.
+    /// The treatment of yellow packets.
     #[serde(default = "pass")]
     pub yellow: Action,
-    /// What happens to red packets.
+    /// The treatment of red packets.
     #[serde(default = "drop")]
     pub red: Action,
     /// Whether it always acts.
@@ -199,13 +199,13 @@ pub struct TrTcmConfig {
     /// As for `srtcm`.
     #[serde(default, skip_serializing_if = "List::is_empty")]
     pub red_before: List<Dscp>,
-    /// What happens to green packets.
+    /// The treatment of green packets.
     #[serde(default = "pass")]
     pub green: Action,
-    /// What happens to yellow packets.
+    /// The treatment of yellow packets.
     #[serde(default = "pass")]
     pub yellow: Action,
-    /// What happens to red packets.
+    /// The treatment of red packets.
     #[serde(default = "drop")]
     pub red: Action,
     /// Whether it always acts.

@@ -16,7 +16,7 @@ use self::config::{Action, When};
 use crate::dscp::Dscp;
 use crate::policy::Class;
 
-/// What a policer finds a packet to be.
+/// A policer's verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Colour {
     /// Within what is committed.
@@ -55,7 +55,7 @@ impl Bucket {
         }
     }
 
-    /// Takes in what came since the last time, and returns what didn't fit.
+    /// Adds the tokens since the last time, and returns those that didn't fit.
     fn fill(&mut self, now: Instant) -> NanoBits {
         let elapsed = now.since(self.at);
         self.at = self.at.max(now);
@@ -156,7 +156,7 @@ impl Meter {
     }
 }
 
-/// What happens to packets of a colour, with other classes found.
+/// The treatment of packets of a colour, with other classes found.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Pass,
@@ -274,7 +274,7 @@ impl Policers {
     }
 }
 
-/// What a rate brings in a time, in whole octets.
+/// The octets that a rate brings in a time, in whole octets.
 fn octets_in(rate: BitRate, time: Duration) -> u64 {
     (u128::from(rate.0) * time.as_nanos() / 8_000_000_000) as u64
 }

@@ -165,7 +165,7 @@ impl Bands {
         }
     }
 
-    /// What goes next of what the children offer.
+    /// The next of the children's offers.
     pub(super) fn first(&self, mut offer: impl FnMut(NodeIndex) -> Option<Head>) -> Option<Head> {
         let mut offer = |slot: Slot| {
             let child = self.children.get(slot).filter(|child| child.backlogged)?;

@@ -67,7 +67,7 @@ impl Bucket {
         self.tokens_ns = full.saturating_sub(cost_ns).max(1 - SPAN_MAX_NS);
     }
 
-    /// `passed_ns` after the last charge, somebody else pays: the tokens gathered stay, even above
+    /// `passed_ns` after the last charge, another bucket pays: the tokens gathered stay, even above
     /// the depth, until the bucket's next own charge.
     pub(super) fn gather(&mut self, passed_ns: i64) {
         self.tokens_ns = self.tokens_ns.saturating_add(passed_ns);

@@ -1,9 +1,9 @@
 //! The scheduler: leaves that hold packets, under a tree of nodes that share what their parents
 //! give them.
 //!
-//! A node offers what it would send; its parent takes one of its children's offers; the port takes
-//! the root's. An offer changes nothing. What then leaves is charged on the whole way up: to the
-//! shares and limits of every node that it passes.
+//! A node offers its next packet; its parent takes one of its children's offers; the port takes the
+//! root's. An offer changes nothing. Sent octets are charged on the whole way up: to the shares and
+//! limits of every node that they pass.
 
 pub(crate) mod bands;
 mod bucket;
@@ -33,7 +33,7 @@ type Slot = usize;
 /// Schedules a port as its policy's [`Plan`] says. In a class, neighbours go in turn, a packet
 /// each, or as the class's queue orders them; in a flow, first come, first served.
 ///
-/// What each packet meets comes first, as long as a line of the processor's cache.
+/// Fields that each packet needs come first, as long as a line of the processor's cache.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Tree {
@@ -92,7 +92,7 @@ impl LeafSet {
 #[repr(align(64))]
 struct Node {
     kind: Kind,
-    /// Who schedules it, and its place there.
+    /// Its scheduling node, and its place there.
     parent: Option<(u16, u16)>,
     /// Children that have something to send; for a leaf, whether it has.
     backlogged: u32,
@@ -256,7 +256,7 @@ impl Tree {
         }
     }
 
-    /// What a node would send next.
+    /// The next packet of a node.
     fn offer(&self, node: NodeIndex, eligible: &dyn Eligibility) -> Option<Head> {
         let node = self.nodes.get(node).filter(|node| node.backlogged > 0)?;
         let head = self.unshaped(node, eligible)?;
@@ -295,7 +295,7 @@ impl Tree {
             }
             Kind::Htb(htb) => htb.starts(self.now, |child| self.start(child, eligible)),
         }?;
-        // What goes then isn't known yet: its length counts when it is.
+        // The packet at that time isn't known yet: its length counts when it is.
         let shaped = node.shaper.as_ref().map(|shaper| shaper.when(0));
         Some(shaped.map_or(begins, |shaped| begins.max(shaped)))
     }

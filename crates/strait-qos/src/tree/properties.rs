@@ -1,4 +1,4 @@
-//! What holds for any tree, whatever its disciplines.
+//! Properties of any tree, whatever its disciplines.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
@@ -127,7 +127,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A tree, its ledger, and what waits as a plain model has it.
+/// A tree, its ledger, and the waiting packets of a plain model.
 struct Run {
     tree: Tree,
     ledger: Ledger,
@@ -199,7 +199,7 @@ impl Run {
         assert!(self.tree.discard(now).is_none(), "nothing ages here");
     }
 
-    /// What waits has a head, or a moment at which it will have one.
+    /// Waiting packets have a head, or a moment at which they will have one.
     fn check(&mut self) {
         self.tree.check();
         let waiting: usize = self.waiting.values().map(VecDeque::len).sum();

@@ -22,7 +22,7 @@ use crate::wait::{Line, PACKET_OCTETS_MAX, worst_wait};
 
 const T: Instant = Instant::from_secs(100);
 
-/// What the others and the class itself send.
+/// The packets of the others and of the class itself.
 #[derive(Clone, Debug)]
 struct Traffic {
     line_bit_s: u64,
@@ -72,7 +72,7 @@ struct Port<'a> {
     busy_until: Instant,
     /// When each waiting packet of the class came.
     waiting: VecDeque<Instant>,
-    /// What no packet waits longer than: there is nothing more to see then.
+    /// The greatest wait of any packet: the observation ends then.
     said: Duration,
     waits: Vec<Duration>,
 }

@@ -1,4 +1,4 @@
-//! What the flows that leave by a port mean for it: which calls its line takes, and what goes with
+//! The flows that leave by a port: which calls its line takes, and which traffic is expected with
 //! them.
 
 use alloc::vec::Vec;
@@ -14,10 +14,10 @@ use super::queue::Queue;
 use crate::config::{AdmissionConfig, Compression, LinkProfile, PortConfig, Refuse};
 use crate::flows::{Pass, Terms, keeps_pace, may_be_call};
 
-/// What the policy says of a packet's call.
+/// The policy's verdict on a packet's call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
-    /// What it needs on the line in bit/s, if a rule says so.
+    /// Its necessary rate on the line in bit/s, if a rule has one.
     pub(crate) bit_s: Option<u64>,
     /// The class that it gets if its flow behaves like a call; `None` if a rule has decided.
     pub(crate) observed: Option<ClassId>,

@@ -39,7 +39,7 @@ const D_PDU_OCTETS: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Hf {
     station: Station<Ticket>,
-    /// What programs beside the gateway use the station by.
+    /// The interface for programs beside the gateway.
     sis: Sis<Client>,
     /// Where they come, until the driver has been told.
     listens: Option<SocketAddr>,
@@ -89,7 +89,8 @@ impl Hf {
         }
     }
 
-    /// For whom a transmission is: one for a station that isn't a neighbour is for whoever hears.
+    /// The neighbour of a transmission: one for a station that isn't a neighbour is for all that
+    /// hear it.
     fn neighbour(&self, to: usize) -> NeighbourId {
         match to < self.station.peers() {
             true => NeighbourId(to as u16),
@@ -171,7 +172,7 @@ impl Hf {
         true
     }
 
-    /// Brings what is told of the station up to this moment.
+    /// Brings the reported counters of the station up to this moment.
     fn tell(&self, stats: &mut HfStats) {
         stats.counts = self.station.stats();
         stats.queued = self.ip.queued;
@@ -232,8 +233,8 @@ impl Hf {
         let others = head.map(|head| head.to.index()).into_iter();
         let others: Vec<_> = others.chain(next.map(|next| next.to)).collect();
         let to = self.station.to_whom(&others)?;
-        // Its length is fixed as it begins: answers that are about to come would have to wait for
-        // the next one. Whoever is answered waits longer than that.
+        // Its length is fixed as it begins: answers that are about to arrive would have to wait for
+        // the next one. A station that expects an answer waits longer than that.
         let urgent = head.is_some_and(|head| queue.goes_whole(head));
         let may = !urgent && self.station.peers() == 1 && self.is_answered(to);
         let settles = queue.promised(NeighbourId(to as u16)).settles;
@@ -241,7 +242,7 @@ impl Hf {
         if self.waits.is_some() {
             return None;
         }
-        // Nobody knows yet whether a link that is to be made, or be found again, comes to anything.
+        // It isn't known yet whether a link that is to be made, or be found again, succeeds.
         let promised = if self.is_answered(to) {
             promised(queue, to)
         } else {
@@ -282,7 +283,7 @@ impl Hf {
     }
 }
 
-/// What services have ready for a neighbour.
+/// The data that services have ready for a neighbour.
 fn promised(queue: &Queue, to: usize) -> Waiting {
     let promised = queue.promised(NeighbourId(to as u16));
     let [octets, count] =
@@ -303,7 +304,7 @@ impl Link for Hf {
         self.packets
     }
 
-    /// What the station has under way, when the medium is gone.
+    /// The packets under way at the station, when the medium is gone.
     fn abandon(&mut self, now: Instant) -> Vec<Packet> {
         self.station.set_down();
         self.sis.set_up(now, false);
@@ -445,7 +446,7 @@ impl Link for Hf {
         }
         let before = out.len();
         let written = self.station.write(room, out);
-        // What was taken from the queue can't be put back: an empty transmission says so.
+        // A packet taken from the queue can't be put back: an empty transmission shows that.
         let idle = || class.and_then(|_| self.station.idle_turn());
         let turn = written.or_else(idle)?;
         let octets = (out.len() - before) as u64;

@@ -1,4 +1,4 @@
-//! A port whose station is somebody else's: an IP client by the node's subnetwork interface.
+//! A port with another maker's station: an IP client by the node's subnetwork interface.
 //!
 //! A packet is handed over as late as the node lets: what the node has, nothing goes before. With
 //! ARQ it stays here until the node confirms it.
@@ -45,7 +45,7 @@ pub(super) struct HfClient {
     accesses: [Access<Packet>; 2],
     /// The channel's, as it is configured: shares of it are reckoned by it.
     rate: LineRate,
-    /// What a packet may have, as it is configured.
+    /// The configured limit of a packet.
     mtu: usize,
 }
 
@@ -176,7 +176,7 @@ impl HfClient {
         }
     }
 
-    /// The node said what became of a packet, or will never.
+    /// The node reported the outcome of a packet, or will never.
     fn decide(
         &mut self,
         queue: &mut Queue,

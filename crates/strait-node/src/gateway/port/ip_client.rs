@@ -1,6 +1,5 @@
-//! What the IP client of STANAG 5066 decides (Annex F.12), whether the node is the port's own or
-//! somebody else's: which packets are repeated, how often others are sent, and when a queue is
-//! given up as a whole.
+//! Decisions of the IP client of STANAG 5066 (Annex F.12), with the port's own node or another:
+//! which packets are repeated, how often others are sent, and when a queue is given up as a whole.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -17,7 +16,7 @@ use crate::config::{GiveUpConfig, HfOrder, IpRules};
 pub(super) struct IpClient {
     /// By class: repeated until it has come.
     arq: Vec<bool>,
-    /// By neighbour: it is a group. Nobody of one could acknowledge anything.
+    /// By neighbour: it is a group. A group can't acknowledge.
     groups: Vec<bool>,
     /// When all that waits for a neighbour is given up at once: above so many octets, when a packet
     /// has waited too long, and when its link is lost.
@@ -63,7 +62,7 @@ impl IpClient {
         !group && self.arq.get(class.index()).is_none_or(|arq| *arq)
     }
 
-    /// Times that a packet of a class is sent by itself.
+    /// Times that a packet of a class is sent without a request.
     pub(super) fn copies(&self, to: NeighbourId, class: ClassId) -> u32 {
         match self.repeats(to, class) {
             true => 1,
@@ -141,12 +140,12 @@ impl IpClient {
         Some((came + limit, NeighbourId(to as u16)))
     }
 
-    /// What waits for a neighbour: octets and packets.
+    /// The waiting data for a neighbour: octets and packets.
     pub(super) fn waiting(&self, to: usize) -> Waiting {
         self.waiting.get(to).copied().unwrap_or_default()
     }
 
-    /// Packets that wait for anybody.
+    /// All waiting packets.
     pub(super) fn all_waiting(&self) -> usize {
         self.waiting.iter().map(|waiting| waiting.count).sum()
     }

@@ -18,7 +18,7 @@ use crate::gateway::port_set::PortSet;
 use crate::hop_config::Depths;
 use crate::route::{Hop, Routes};
 
-/// What came from a neighbour.
+/// A received frame of a neighbour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) from: NeighbourId,
@@ -29,23 +29,23 @@ pub(crate) struct Frame<'a> {
     pub(crate) onward: Onward<'a>,
 }
 
-/// Where packets stay in the network of reliable links, so that nobody waits for their order yet.
+/// Where packets stay in the network of reliable links, and don't wait for their order yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Onward<'a> {
     pub(crate) routes: &'a Routes,
-    /// Ports behind which everybody keeps the order that packets had where they came in.
+    /// Ports behind which all nodes keep the order that packets had at their ingress.
     pub(crate) ports: PortSet,
 }
 
 impl Onward<'_> {
-    /// Whether a packet to this address goes on by such a port.
+    /// Whether a packet to this address is forwarded by such a port.
     pub(super) fn has(&self, dst: IpAddr) -> bool {
         let way = self.routes.lookup(dst);
         way.is_some_and(|way| self.ports.contains(way.port))
     }
 }
 
-/// A packet that a link has made whole, behind what came.
+/// A packet that a link has completed, behind the received frame.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     /// Its account has been open since it came.
@@ -53,10 +53,10 @@ pub(crate) enum Arrival {
     Octets(Vec<u8>),
 }
 
-/// When a link is asked what came of an input, beside the frames that it brought.
+/// When a link is asked for the results of an input, beside the frames that it brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settles {
-    /// Never: what comes is told at once.
+    /// Never: receptions are reported at once.
     Never,
     /// First, as it holds packets that others' senders may have to stop for.
     First,
@@ -88,7 +88,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// Gives up every packet that it holds.
     fn abandon(&mut self, now: Instant) -> Vec<Packet>;
 
-    /// What the port would send first. It is up.
+    /// The port's next packet. It is up.
     fn wants(&self, queue: &Queue) -> Option<Want>;
 
     /// Fills `room`; see [`strait_core::Node::poll_transmit`]. It is up, and the queue holds
@@ -102,10 +102,11 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         ledger: &mut Ledger,
     ) -> Option<TxMeta>;
 
-    /// Takes in what came. Whole packets are put by in the ledger, or told by [`Link::settle`].
+    /// Takes in received octets. Whole packets are put by in the ledger, or reported by
+    /// [`Link::settle`].
     fn hear(&mut self, queue: &mut Queue, now: Instant, frame: Frame<'_>, ledger: &mut Ledger);
 
-    // What is asked once, when a gateway is made.
+    // A question asked once, when a gateway is made.
 
     fn settles(&self) -> Settles {
         Settles::Never
@@ -132,12 +133,12 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// Its limits go by this time from now on.
     fn advance(&mut self, _now: Instant) {}
 
-    /// When it has something to do by itself, and why.
+    /// When it needs a wake-up without an input, and why.
     fn wake(&self) -> Option<Wake> {
         None
     }
 
-    /// When what waits, or what it has taken, is too old to be of use as a whole.
+    /// When the waiting, or accepted, packets are too old to be of use as a whole.
     fn expires(&self) -> Option<Instant> {
         None
     }
@@ -150,7 +151,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// The medium is there, or offers something else than before.
     fn set_up(&mut self, _queue: &mut Queue, _now: Instant, _state: PortState) {}
 
-    /// The medium is gone. Packets that had begun to leave are lost; those that wait go on waiting.
+    /// The medium is gone. Packets that had begun to leave are lost; waiting ones stay.
     fn set_down(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) {
         queue.abandon(self, now, strait_core::DropCause::PortDown, ledger);
     }
@@ -166,12 +167,12 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     ) {
     }
 
-    /// The medium tells of the rate towards a neighbour.
+    /// The medium reports the rate towards a neighbour.
     fn set_rate(&mut self, queue: &mut Queue, to: NeighbourId, rate: LineRate) {
         queue.set_rate(to, rate);
     }
 
-    /// What the medium says of turns.
+    /// The medium's reports of turns.
     fn hear_medium(&mut self, _now: Instant, _event: PortEvent) {}
 
     // Packets to send.
@@ -181,7 +182,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
-    /// Whether somebody whom packets may go to is at the other end under this number.
+    /// Whether a possible receiver of packets is at the other end under this number.
     fn has_neighbour(&self, to: NeighbourId) -> bool {
         to.index() < self.neighbours()
     }
@@ -215,7 +216,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         queue.discard(self, now, ledger)
     }
 
-    /// Whether any packet that is leaving to a neighbour on a stream is such.
+    /// Whether any packet being sent to a neighbour on a stream is such.
     fn any_leaving(
         &self,
         _to: NeighbourId,
@@ -225,8 +226,8 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
-    /// A packet that isn't sent repeats one that waits or is leaving: its sender wants all that it
-    /// sent for as long as it would want the repetition.
+    /// A packet that isn't sent repeats one that waits or is under way: its sender wants all its
+    /// data for as long as it would want the repetition.
     fn renew(&mut self, _repetition: &Packet) {}
 
     /// Whether a packet to a neighbour would have to wait.
@@ -244,7 +245,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         0
     }
 
-    // What came of what was heard, and of time.
+    // The results of received frames, and of time.
 
     /// Ends the stay of packets that neighbours have by now, or never get, and gives those that
     /// came, with who sent them. Whether the port came up or went down.
@@ -258,7 +259,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
-    /// What it agrees with its neighbours, and remembers of them, if it does.
+    /// Its agreements with its neighbours, and its memory of them, if it has any.
     fn segments(&self) -> Option<&Segments> {
         None
     }
@@ -310,7 +311,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         Duration::ZERO
     }
 
-    /// What the gateway sends on has crossed links with this round trip at the most.
+    /// Forwarded packets have crossed links with this round trip at most.
     fn set_trip(&self, _queue: &mut Queue, _trip: Duration) {}
 
     /// Whether all neighbours keep the order that packets had where they came into the network.

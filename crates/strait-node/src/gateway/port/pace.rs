@@ -21,9 +21,9 @@ const OWN: Duration = Duration::from_millis(5);
 
 /// The rate of a link, by the times that its medium was busy with frames.
 ///
-/// What a frame takes beyond its octets at the port's rate is the medium's own, at the least of
-/// what was seen. Twice that isn't counted: access to a channel takes longer now and then. So short
-/// frames tell of a rate that is much lower, and long ones of each.
+/// The time of a frame beyond its octets at the port's rate belongs to the medium, at the least
+/// observed value. Twice that isn't counted: access to a channel takes longer now and then. Short
+/// frames therefore show only a rate that is much lower, and long ones each rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pace {
     own: Option<Duration>,

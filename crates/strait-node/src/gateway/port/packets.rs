@@ -23,13 +23,13 @@ use crate::gateway::lan::Lan;
 pub(super) struct Packets(pub(super) Option<Box<Lan>>);
 
 impl Packets {
-    /// What a frame has ahead of its packet.
+    /// The octets of a frame ahead of its packet.
     fn header_octets(&self) -> usize {
         self.0.as_ref().map_or(0, |_| HEADER_OCTETS)
     }
 
-    /// Gives a packet back if it may go now: to many, or to one whose station is known. What has to
-    /// wait for its station is kept, what finds no place to wait is destroyed.
+    /// Gives a packet back if it may go now: to many, or to one whose station is known. A packet
+    /// that has to wait for its station is kept; without a place to wait it is destroyed.
     fn resolve(&mut self, now: Instant, packet: Packet, ledger: &mut Ledger) -> Option<Packet> {
         let Some(lan) = &mut self.0 else {
             return Some(packet);
@@ -95,7 +95,7 @@ impl Link for Packets {
         }
     }
 
-    /// Whoever is there has one rate.
+    /// All stations have one rate.
     fn set_rate(&mut self, _: &mut Queue, _: NeighbourId, _: LineRate) {}
 
     fn enqueue(&mut self, queue: &mut Queue, now: Instant, packet: Packet, ledger: &mut Ledger) {

@@ -70,7 +70,7 @@ impl Path {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Paths {
-    /// What all share; where each neighbour has a way of its own, that to the first of them.
+    /// The way that all share; if each neighbour has a separate way, that to the first of them.
     pub(super) first: Path,
     /// The ways to the neighbours behind the first, where each has its own.
     others: Box<[Path]>,
@@ -156,8 +156,8 @@ impl Paths {
 }
 
 impl Queue {
-    /// What goes first to any of some neighbours. Ways of their own have turns: where something
-    /// else than their rates is narrow, none takes all of it.
+    /// The next packet for any of some neighbours. Separate ways have turns: if another resource
+    /// than their rates is narrow, none takes all of it.
     pub(super) fn head_to<L: Link + ?Sized>(&self, link: &L, some: Neighbours) -> Option<Head> {
         let open = Open(self, link);
         if !self.paths.are_apart() {
@@ -186,7 +186,7 @@ impl Queue {
         }
     }
 
-    /// The medium tells of the rate towards a neighbour.
+    /// The medium reports the rate towards a neighbour.
     pub(super) fn set_rate(&mut self, to: NeighbourId, rate: LineRate) {
         if to.index() >= self.neighbours() {
             return;
@@ -203,14 +203,14 @@ impl Queue {
         }
     }
 
-    /// Each way goes by the rate of whom it leads to. What several share goes by the port's, and
-    /// what each of them gets is counted by its time ([`Queue::leaves`]).
+    /// Each way has the rate of its neighbour. A shared one has the port's, and each neighbour's
+    /// use of it is counted by its time ([`Queue::leaves`]).
     pub(super) fn settle_rates(&mut self) {
         let Some(common) = self.state.map(|state| state.tx_rate) else {
             return;
         };
         if !self.paths.are_apart() {
-            // What is leaving goes by the rate of whom it goes to, and goes on as it began.
+            // A packet being sent has the rate of its neighbour, and continues as it began.
             if self.rates.is_empty() {
                 self.paths.first.burst.set_rate(common);
             }

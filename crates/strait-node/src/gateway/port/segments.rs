@@ -1,4 +1,4 @@
-//! What octet lines and frames have in common: packets go in segments, by what is agreed with each
+//! The common part of octet lines and frames: packets go in segments, by the agreement with each
 //! neighbour, and notes between the ends beside them.
 
 use alloc::boxed::Box;
@@ -32,7 +32,7 @@ pub(in crate::gateway) struct Segments {
     config: Box<PortConfig>,
 }
 
-/// What a frame or some octets brought.
+/// The results of a frame or some octets.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
     /// Frames that came; of an octet stream perhaps none has ended.
@@ -42,7 +42,7 @@ pub(super) struct Intake {
     undecompressed: u64,
     /// There is something that can't be read, whatever it is.
     unread: bool,
-    /// What is told of repairs.
+    /// The notes about repairs.
     pub(super) notes: Vec<Vec<u8>>,
 }
 
@@ -204,8 +204,7 @@ impl Segments {
         halves.fold(0, |all, half| all | half)
     }
 
-    /// What goes in the place of a packet that is about to leave; the packet itself without an
-    /// answer.
+    /// The replacement of a packet that is about to leave; the packet itself without an answer.
     pub(super) fn carry(
         &mut self,
         queue: &mut Queue,

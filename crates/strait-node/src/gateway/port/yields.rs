@@ -1,9 +1,9 @@
 //! Neighbours that send on, by the same channel, what they were sent.
 //!
-//! What is relayed within earshot takes the air once for each link. Who sends to a relay as often
-//! as the channel lets it fills the relay's queue, which nobody before it sees: there packets are
-//! lost, and wait before what is urgent. So the next packet for a relay waits until the one before
-//! may have gone on, and what is too much waits at its source.
+//! A packet relayed within earshot takes the air once for each link. A station that sends to a
+//! relay as often as the channel allows fills the relay's queue, unseen by all before it: there
+//! packets are lost, and delay urgent ones. The next packet for a relay therefore waits until the
+//! one before may have been forwarded, and excess packets wait at their source.
 
 use alloc::vec::Vec;
 

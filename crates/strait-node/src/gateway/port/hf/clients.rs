@@ -9,10 +9,10 @@ use strait_s5066::{Offer, Received};
 
 use super::Hf;
 
-/// What the station gives back with an outcome.
+/// The station's ticket in an outcome.
 #[derive(Debug)]
 pub(super) enum Ticket {
-    /// A packet of ours.
+    /// A packet of the gateway.
     Packet(Packet),
     /// The number of a client's data.
     Client(u64),

@@ -1,5 +1,5 @@
-//! A station's own client: it sends short U_PDUs from time to time and counts what comes of them,
-//! as any program by the same octets. A link can be watched with it that carries no IP.
+//! A station's own client: it sends short U_PDUs from time to time and counts their outcomes, like
+//! any program by the same octets. It can watch a link that carries no IP.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::config::ProbeConfig;
 
 use super::clients::Client;
 
-/// What a probe may be sent at a time.
+/// The credit of a probe at a time.
 const CREDIT: usize = 1 << 20;
 
 /// U_PDUs of a probe that doesn't say so itself are worth sending for so long.
