@@ -1,4 +1,4 @@
-//! C_PDUs: what channel access and data transfer exchange (Annex B).
+//! C_PDUs: the units of channel access and data transfer (Annex B).
 
 use alloc::vec::Vec;
 
@@ -8,8 +8,8 @@ use crate::s_pdu::HARD_LINK;
 /// numbers, and client data may go with a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ours {
-    /// The called node's life: another one after each start. An acceptance tells it; a request with
-    /// data says to whose life the data goes.
+    /// The called node's incarnation: different after each start. An acceptance states it; a
+    /// request with data names the incarnation that the data is for.
     pub life: Option<u16>,
     /// The number under which the sender's frames go from here on, if some have left before the
     /// answer or may do so.

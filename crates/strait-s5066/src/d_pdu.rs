@@ -1,4 +1,4 @@
-//! D_PDUs: what goes over the air (Annex C).
+//! D_PDUs: the units on the air (Annex C).
 //!
 //! Types 9 and 10 are extensions of `strait`: data and acknowledgements with numbers of 16 bits.
 //! They are sent only to nodes that agreed to them when the link was made.
@@ -118,7 +118,7 @@ pub struct Reset {
     pub ack: bool,
     /// The new lower edge.
     pub lower: u8,
-    /// Tells repeats from new ones.
+    /// Distinguishes repeats from new ones.
     pub frame: u8,
 }
 
@@ -346,7 +346,7 @@ pub enum Body<'a> {
         valid: bool,
         /// An answer.
         ack: bool,
-        /// Tells repeats from new ones.
+        /// Distinguishes repeats from new ones.
         frame: u8,
         /// The message.
         message: &'a [u8],
@@ -474,7 +474,7 @@ impl DPdu<'_> {
         }
     }
 
-    /// Appends what the type has in its header.
+    /// Appends the type's part of the header.
     fn put_own(&self, out: &mut Vec<u8>) {
         match &self.body {
             Body::Data(data, ack) => {
@@ -633,7 +633,7 @@ fn body<'a>(kind: Kind, own: &'a [u8], segment: Segment<'a>) -> Body<'a> {
 }
 
 /// Reads the D_PDU at the beginning of `bytes`, and says how many octets it has. A transmission
-/// that `ended` brings no more: a D_PDU whose segment isn't all there is damaged, not incomplete.
+/// that `ended` brings no more: a D_PDU with an incomplete segment is damaged, not incomplete.
 ///
 /// # Errors
 /// Why there is none. More octets help only with [`NoDPdu::Incomplete`].

@@ -133,8 +133,8 @@ impl Delivered {
         record.aged(at.now, at.half_life)
     }
 
-    /// The share of frames that come by the rate of a place: by its own record, and by its
-    /// neighbours' where that tells little.
+    /// The share of frames that arrives by the rate of a place: by its own record, and by its
+    /// neighbours' if that has little evidence.
     pub(crate) fn share(&self, at: Reading<'_>, place: usize) -> f64 {
         let own = self.record(at, place);
         let guess = GUESS_WEIGHT * (1.0 - own.weight).max(GUESS_WEIGHT_MIN);
@@ -142,7 +142,7 @@ impl Delivered {
         (own.came + guess * beside) / (own.weight + guess)
     }
 
-    /// Whether it is known of late how much comes by the rate of a place.
+    /// Whether the recent share of arrivals by the rate of a place is known.
     pub(crate) fn is_known(&self, at: Reading<'_>, place: usize) -> bool {
         self.record(at, place).weight >= WEIGHT_MIN
     }

@@ -20,12 +20,12 @@ pub(crate) struct Early {
     calls: u32,
     /// The epoch of its frames that the receiving end holds.
     receiving: Option<u16>,
-    /// The last of its epochs that any frames were taken of.
+    /// The last of its epochs with accepted frames.
     heard: Option<u16>,
     /// This node's link was lost, and its frames may have been accepted for one whose call wasn't
     /// heard.
     doubt: bool,
-    /// Frames that follow in this transmission aren't taken: they belong to what was forgotten.
+    /// Frames that follow in this transmission aren't accepted: they belong to a forgotten state.
     deaf: bool,
 }
 
@@ -72,7 +72,7 @@ impl Early {
         self.life
     }
 
-    /// It said what its life is, or that it takes none.
+    /// It stated its incarnation, or that it accepts none.
     pub(crate) const fn learn_life(&mut self, life: Option<u16>) {
         self.life = life;
     }
@@ -82,7 +82,7 @@ impl Early {
         ours.epoch.is_some() && ours.life == self.life
     }
 
-    /// Whether frames that follow in this transmission aren't taken.
+    /// Whether frames that follow in this transmission aren't accepted.
     pub(crate) const fn is_deaf(&self) -> bool {
         self.deaf
     }
@@ -113,7 +113,7 @@ impl Early {
         self.doubt = true;
     }
 
-    /// Whether frames of the peer may have been taken by a link that is gone.
+    /// Whether frames of the peer may have been accepted by a link that is gone.
     pub(crate) const fn doubts(&self) -> bool {
         self.doubt
     }
@@ -132,7 +132,7 @@ impl Early {
         })
     }
 
-    /// Nothing is under way, and the next call begins what may be.
+    /// Nothing is under way, and the next call begins the data that may be.
     pub(crate) const fn forget_calls(&mut self) {
         self.calls = 0;
     }
@@ -153,7 +153,7 @@ impl Early {
     ) -> Verdict {
         let call = theirs.life.zip(theirs.epoch);
         let held = call.is_some_and(|(_, epoch)| self.receiving == Some(epoch));
-        // While there is a link, frames may have been taken as its own whose call wasn't heard.
+        // While there is a link, frames whose call wasn't heard may have been accepted as its own.
         let doubt = core::mem::take(&mut self.doubt) || linked;
         let taken = doubt || self.heard.is_some() && self.heard == call.map(|call| call.1);
         let stale = |(to, _)| to != life || taken && !held;

@@ -35,7 +35,7 @@ pub enum Eow {
         /// That type, four bits.
         kind: u8,
     },
-    /// Type 4: what the station can do.
+    /// Type 4: the station's capabilities.
     Capability(u8),
     /// Type 7: a change of the data rate whose rest is in the extended message.
     HighRate {

@@ -12,7 +12,7 @@ pub(crate) enum State {
     /// It was asked for so many times.
     Calling {
         tries: u32,
-        /// The first call began the state that data continues, and this one says so.
+        /// The first call began the state that data continues, and this one states it.
         early: bool,
         /// Data goes with this one.
         data: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Terms {
     claimed: bool,
 }
 
-/// One link, and what is to be said about it.
+/// One link, and its pending messages.
 #[derive(Debug)]
 pub(crate) struct Link {
     state: State,
@@ -99,7 +99,7 @@ impl Link {
         self.state
     }
 
-    /// Whether something is to be said about it.
+    /// Whether there is a message about it.
     pub(crate) const fn has_to_say(&self) -> bool {
         self.says.is_some()
     }
@@ -119,12 +119,12 @@ impl Link {
         self.says.take()
     }
 
-    /// Says that the other end's call is rejected.
+    /// Rejects the other end's call.
     pub(crate) const fn reject(&mut self, reason: u8) {
         self.says = Some(CPdu::Rejected(reason));
     }
 
-    /// Whether there is none, and nothing to be said of one.
+    /// Whether there is none, and no message about one.
     pub(crate) const fn is_vacant(&self) -> bool {
         matches!(self.state, State::Idle) && self.says.is_none()
     }
@@ -181,7 +181,7 @@ impl Link {
         self.terms().is_some()
     }
 
-    /// Whether the other end is about to be told that it is over.
+    /// Whether the other end is about to be informed that it is over.
     pub(crate) const fn is_leaving(&self) -> bool {
         matches!(self.state, State::Breaking { .. }) && self.says.is_some()
     }
@@ -203,7 +203,7 @@ impl Link {
     }
 
     /// Asks by a call whether the other end still has it. Data follows in the same transmission,
-    /// and isn't taken by an end that has forgotten what it belongs to.
+    /// and isn't accepted by an end that has forgotten its epoch.
     pub(crate) const fn renew(&mut self, ours: Option<Ours>) {
         let exclusive = false;
         self.renewing = true;
@@ -401,7 +401,7 @@ impl Link {
         let terms = Terms {
             by_us: true,
             long,
-            // The caller knows what it keeps the link for.
+            // The caller knows the purpose of its link.
             exclusive: false,
             given: false,
             claimed: false,
@@ -435,7 +435,8 @@ impl Link {
         self.made < since
     }
 
-    /// Whether it is kept for the other end alone, who didn't show in time that it wants that.
+    /// Whether it is kept exclusively for the other end, which didn't show in time that it needs
+    /// that.
     pub(crate) fn is_kept_in_vain(&self, now: Instant) -> bool {
         self.is_exclusive() && self.wants_call(now)
     }
@@ -491,8 +492,8 @@ impl Link {
         self.says = None;
     }
 
-    /// When a link isn't needed any more, if nothing more is sent. Its caller breaks it; one that
-    /// doesn't has forgotten it, and would not take what is sent by it.
+    /// When a link isn't needed any more, if no more data is sent. Its caller breaks it; one that
+    /// doesn't has forgotten it, and would not accept data by it.
     pub(crate) fn idle_at(&self, idle: Duration) -> Option<Instant> {
         match self.state {
             State::Made { terms, .. } if terms.given => None,
@@ -520,7 +521,7 @@ impl Link {
         self.says = None;
     }
 
-    /// The other end broke it, and is answered. A row of calls goes on.
+    /// The other end broke it, and is answered. A series of calls continues.
     pub(crate) fn confirm_break(&mut self) {
         self.crossed = self.tries();
         self.state = State::Idle;

@@ -58,7 +58,7 @@ pub(crate) struct Management {
 }
 
 impl Message {
-    /// One that its order wire says.
+    /// One on the order wire.
     pub(crate) const fn of(eow: Eow) -> Self {
         let more = Vec::new();
         Self { eow, more }
@@ -167,7 +167,7 @@ impl Management {
         self.heard.replace(frame) != Some(frame)
     }
 
-    /// Takes an acknowledgement. One that came with a message has that one's number, and is for
+    /// Takes an acknowledgement. One that arrived with a message has that one's number, and is for
     /// whatever was asked.
     pub(crate) fn acknowledge(&mut self, frame: u8, with_message: bool) -> Option<News> {
         let first = self.waiting.front().filter(|first| first.tries > 0)?;
@@ -179,7 +179,7 @@ impl Management {
         Some(News::Acknowledged(first.message.eow))
     }
 
-    /// No answer came. The message goes again, `repeats` times at most (C.6.4.2 (10) and (11)).
+    /// No answer arrived. The message is repeated, `repeats` times at most (C.6.4.2 (10) and (11)).
     pub(crate) fn miss(&mut self, repeats: u32) -> Option<News> {
         let first = self.waiting.front_mut().filter(|first| first.tries > 0)?;
         first.due = true;

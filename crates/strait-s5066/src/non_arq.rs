@@ -49,9 +49,9 @@ const ONE_PIECE_MAX: Duration = Duration::from_millis(127_500);
 struct Partial {
     key: Key,
     octets: Vec<u8>,
-    /// The pieces that came, from and up to, none touching another.
+    /// The received pieces, from and up to, none touching another.
     have: Vec<(usize, usize)>,
-    /// The same of those that came damaged.
+    /// The same of the damaged ones.
     damaged: Vec<(usize, usize)>,
     to: Address,
     until: Instant,
@@ -94,7 +94,7 @@ impl Key {
 pub(crate) struct Assembler {
     /// C_PDUs that are put together at a time, from all senders.
     partial_max: usize,
-    /// How long it remembers one, whatever its window says.
+    /// How long it remembers one, whatever its window.
     longest: Duration,
     partial: VecDeque<Partial>,
     recent: VecDeque<(Key, Instant)>,
@@ -212,7 +212,7 @@ impl Assembler {
         self.recent.push_back((key, until));
     }
 
-    /// The next C_PDU that is whole, or whose time is over and whose head says whom it is for.
+    /// The next C_PDU that is complete, or whose time is over and whose head names its destination.
     pub(crate) fn poll(&mut self) -> Option<Came> {
         self.ready.pop_front()
     }
@@ -223,7 +223,8 @@ impl Assembler {
         partial.into_iter().chain(self.turn_at()).min()
     }
 
-    /// Gives up what didn't become whole in its time, and hands on whose turn has come.
+    /// Gives up C_PDUs that didn't become complete in their time, and delivers those whose turn has
+    /// come.
     pub(crate) fn forget(&mut self, now: Instant) {
         for partial in mem::take(&mut self.partial) {
             if partial.until > now {
@@ -250,7 +251,7 @@ fn window(piece: &NonArq<'_>) -> Duration {
     Duration::from_millis(500) * u32::from(piece.window.max(1))
 }
 
-/// Octets of a C_PDU that say whom it is for.
+/// Octets of a C_PDU that name its destination.
 const HEAD: usize = 4;
 
 impl Partial {

@@ -114,8 +114,8 @@ impl Quality {
         core::mem::take(&mut self.news)
     }
 
-    /// The waveform is another one: what was learnt counts little. A `faster` one is more likely
-    /// to be damaged: as if half a frame of four had been lost.
+    /// The waveform is another one: earlier results count little. A `faster` one is more likely to
+    /// be damaged: as if half a frame of four had been lost.
     pub fn forget(&mut self, faster: bool) {
         let lost = if faster { 0.5 } else { 0.1 };
         *self = Self {

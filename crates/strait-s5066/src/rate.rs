@@ -1,9 +1,9 @@
 //! The rate by which a station sends to a peer: receptions decide.
 //!
-//! After each answer the share of frames that came is known, and what each rate has delivered of
-//! late. A lower one is taken if it would deliver more; by how much less is lost by it is guessed
-//! where it isn't known. A higher one is tried for a turn if it would deliver more, and kept if it
-//! does. A rate that was tried in vain isn't tried again for a while, each time longer.
+//! After each answer the share of received frames is known, and the recent deliveries of each rate.
+//! A lower one is chosen if it would deliver more; its smaller losses are guessed if unknown. A
+//! higher one is tried for a turn if it would deliver more, and kept if it does. A rate that was
+//! tried in vain isn't tried again for a while, each time longer.
 //!
 //! Where nothing is heard, it falls to half, to half of that, and then to the slowest rate; from
 //! there it finds back in strides of four times, as far as it was before.
@@ -34,7 +34,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1800);
 /// Deliveries count half after so many of these pauses.
 const MEMORY_PAUSES: u32 = 4;
 
-/// A lower rate has to deliver so many times as much to be taken instead.
+/// A lower rate has to deliver so many times as much to be chosen instead.
 const BETTER: f64 = 1.05;
 
 /// Of a lower rate, the least part that losses and all that is around segments take.
@@ -46,9 +46,9 @@ const PAUSE_ANSWERS: u32 = 6;
 /// Transmissions without an answer after which the slowest rate is used.
 const SILENT_MAX: u32 = 3;
 
-/// In a net, so many transmissions in a row of which nothing was heard, or nothing came, may have
-/// met others: where one of five does, that is one of 25, and a third one of 125. A rate that is
-/// only tried is doubtful itself: there, one.
+/// In a net, so many transmissions in a row without an answer, or without arrivals, may have
+/// collided: if one of five does, that is one of 25, and a third one of 125. A rate that is only
+/// tried is doubtful itself: there, one.
 pub(crate) const MET_MAX: u32 = 2;
 
 /// Rates between which a station may choose.
@@ -62,7 +62,8 @@ pub struct Adapt {
     pub waveform: u8,
     /// The other station is asked before each change. Otherwise its modem finds the rate alone.
     pub agree: bool,
-    /// Measured signal-to-noise ratios are told to the other station, and its advice is heeded.
+    /// Measured signal-to-noise ratios are reported to the other station, and its advice is
+    /// followed.
     pub advice: bool,
 }
 
@@ -177,7 +178,7 @@ pub(crate) struct Rate {
     /// Of the octets of frames at present, the share that is payload.
     payload: f64,
     silent: u32,
-    /// Transmissions by it in a row of which nothing came, as an answer to a slower one told.
+    /// Transmissions by it in a row without arrivals, according to an answer to a slower one.
     lost: u32,
     /// Judgements in a row that changed nothing.
     calm: u32,
@@ -246,7 +247,7 @@ impl Rate {
         self.advice
     }
 
-    /// The peer says so.
+    /// Takes the peer's advice.
     pub(crate) const fn advise(&mut self, advice: Option<usize>) {
         self.advice = advice;
     }
@@ -309,7 +310,7 @@ impl Rate {
         self.calm >= CALM
     }
 
-    /// The rate is what the other station, or a failed agreement, wants it to be.
+    /// The rate is that of the other station's request, or of a failed agreement.
     pub(crate) fn set(&mut self, to: usize, reason: Reason) {
         self.trial = None;
         self.known = to;
@@ -326,7 +327,7 @@ impl Rate {
         self.least = least;
         self.silent += 1;
         if self.silent > 1 {
-            // The channel isn't what it was.
+            // The channel has changed.
             self.delivered = Delivered::new();
         }
         if let Some(trial) = self.take_higher() {
@@ -344,7 +345,7 @@ impl Rate {
         self.change(to, Reason::Silence);
     }
 
-    /// An answer was heard, whatever it said; it doesn't fall below `least`.
+    /// An answer was heard, whatever its content; it doesn't fall below `least`.
     pub(crate) fn hear(&mut self, least: usize) {
         (self.silent, self.least) = (0, least);
     }
@@ -358,8 +359,8 @@ impl Rate {
         }
     }
 
-    /// Learns late of frames that went at a place before the rate fell as nothing was heard. If
-    /// most came, only the answer was lost. If not, that rate isn't where it finds back to.
+    /// Learns late of frames that went at a place before the rate fell for lack of an answer. If
+    /// most arrived, only the answer was lost. If not, that rate isn't the one to return to.
     pub(crate) fn hear_late(&mut self, now: Instant, adapt: &Adapt, used: usize, late: Late) {
         let Late { frames, came } = late;
         if used <= self.at || frames < 2 {
@@ -383,9 +384,9 @@ impl Rate {
         self.not_before = self.not_before.max(now + self.pause);
     }
 
-    /// Learns late of frames that went at a place of which nothing was heard, though that lowered
-    /// no rate: they may have met others. By chance that ends; if it doesn't, and what went slower
-    /// is heard, it is the rate.
+    /// Learns late of unreported frames that went at a place, without having lowered a rate: they
+    /// may have collided. By chance that ends; if it doesn't, and slower transmissions are heard,
+    /// it is the rate.
     pub(crate) fn hear_met(&mut self, now: Instant, adapt: &Adapt, used: usize, late: Late) {
         let Late { frames, came } = late;
         if used != self.at {
@@ -415,7 +416,7 @@ impl Rate {
             return;
         }
         if told.lost * 2 <= told.frames {
-            // Much of what goes by it comes: it isn't kept up by long frames alone.
+            // Much of its data arrives: it isn't sustained by long frames alone.
             (self.lost, self.wanted) = (0, self.at);
         }
         self.tally.frames += told.frames;
@@ -452,7 +453,7 @@ impl Rate {
         self.delivers_by(share, now, adapt, place)
     }
 
-    /// The same if such a share of frames comes.
+    /// The same if such a share of frames arrives.
     fn delivers_by(&self, share: f64, now: Instant, adapt: &Adapt, place: usize) -> f64 {
         let payload = self.delivered.payload(self.reading(now, adapt), place);
         f64::from(adapt.rate(place)) * share * payload
@@ -466,7 +467,7 @@ impl Rate {
             .unwrap_or((0, 0.0))
     }
 
-    /// Most of what went out was lost.
+    /// Most of the sent frames were lost.
     fn fall(&mut self, now: Instant, adapt: &Adapt, to: usize) {
         match self.take_higher() {
             Some(trial) => self.fail(now, adapt, trial),
@@ -506,7 +507,7 @@ impl Rate {
         (self.pause * (1 << doubled)).min(self.pause.max(PAUSE_MAX))
     }
 
-    /// It fell: what was tried in vain before may have been tried on another channel.
+    /// It fell: earlier failed tries may have been on another channel.
     fn settle(&mut self, now: Instant) {
         (self.doubled, self.unheard) = (0, false);
         self.not_before = now + self.pause;
@@ -563,9 +564,9 @@ impl Rate {
         }
     }
 
-    /// A lower rate, of which nothing is known of late, that may well deliver more than this one,
-    /// if there is any: by the mean of what its neighbours let one expect, and of what it would if
-    /// next to nothing were lost. Behind a long interleaver losses end within 3 dB.
+    /// A lower rate without recent results that may well deliver more than this one, if there is
+    /// any: by the mean of the expectation from its neighbours, and of its delivery with next to no
+    /// losses. Behind a long interleaver losses end within 3 dB.
     fn lower_worth_a_trial(&self, now: Instant, adapt: &Adapt, delivers: f64) -> Option<usize> {
         if now < self.lower_not_before || self.at < self.known || !adapt.spans_fades(self.at) {
             return None;

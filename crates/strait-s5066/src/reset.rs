@@ -38,7 +38,7 @@ impl ResetExchange {
         self.open.is_some()
     }
 
-    /// Whether that tells the other end a lower edge.
+    /// Whether that gives the other end a lower edge.
     pub(crate) fn commands(&self) -> bool {
         self.open.is_some_and(|open| open.command)
     }
@@ -59,13 +59,13 @@ impl ResetExchange {
         self.heard.replace(frame) != Some(frame)
     }
 
-    /// Data goes on, or a link is made.
+    /// Data continues, or a link is made.
     pub(crate) const fn go_on(&mut self) {
         self.heard = None;
     }
 
-    /// Says that theirs was done. The answer to a full one has number 0 (C.6.5 (12)); one with its
-    /// number goes behind, for those that look for it.
+    /// Confirms theirs. The answer to a full one has number 0 (C.6.5 (12)); one with its number
+    /// follows, for those that look for it.
     pub(crate) fn answer(&mut self, reset: Reset, long: bool) {
         let answer = |frame| Reset {
             ack: true,

@@ -18,7 +18,7 @@ impl Finder {
         self.search(false, tell);
     }
 
-    /// The transmission is over: what had begun doesn't end any more.
+    /// The transmission is over: data that had begun doesn't end any more.
     pub fn end(&mut self, tell: impl FnMut(&DPdu<'_>)) {
         self.search(true, tell);
         self.kept.clear();

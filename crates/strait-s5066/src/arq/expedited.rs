@@ -16,11 +16,11 @@ pub(crate) struct Expedited<T> {
     current: Option<Current<T>>,
     next: u8,
     segment_max: usize,
-    /// The C_PDU that comes, or came last.
+    /// The C_PDU that is being received, or was last.
     incoming: Option<Incoming>,
     /// The one before: a foreign frame may have been accepted as one of a new C_PDU.
     before: Option<Incoming>,
-    /// Frames came that haven't been acknowledged.
+    /// Received frames haven't been acknowledged.
     owes_ack: bool,
     done: VecDeque<Done<T>>,
 }
@@ -56,13 +56,13 @@ impl<T> Current<T> {
     }
 }
 
-/// A C_PDU that comes.
+/// A C_PDU being received.
 #[derive(Debug)]
 struct Incoming {
     /// Of 4 bits.
     number: u8,
     receive: Receiver,
-    /// The number of its last frame, once that came.
+    /// The number of its last frame, once that has arrived.
     end: Option<u16>,
 }
 
@@ -93,7 +93,7 @@ impl Incoming {
         self.receive.poll()
     }
 
-    /// All of it came.
+    /// All of it has arrived.
     fn is_whole(&self) -> bool {
         let past = self.end.map(|end| NUMBERING.add(end, 1));
         past == Some(self.receive.lower())
@@ -116,7 +116,7 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// Whether frames came that haven't been acknowledged.
+    /// Whether received frames haven't been acknowledged.
     pub(crate) const fn owes_ack(&self) -> bool {
         self.owes_ack
     }
@@ -179,7 +179,7 @@ impl<T> Expedited<T> {
         current.map_or(0, |current| current.send.longest(segment))
     }
 
-    /// Octets of what is to be sent, in frames of `segment` octets with `around` for each.
+    /// Octets of the data to be sent, in frames of `segment` octets with `around` for each.
     pub(crate) fn backlog(&self, segment: usize, around: usize) -> usize {
         let current = self.current.as_ref();
         current.map_or(0, |current| current.send.backlog(segment, around).0)
@@ -195,13 +195,14 @@ impl<T> Expedited<T> {
     ) -> Option<(u8, Data<'_>)> {
         let current = self.current.as_mut()?;
         let data = current.send.next(room, segment, begins, ends)?;
-        // One that nothing has left with is used again: the other end takes what has the number of
-        // its last C_PDU for that one.
+        // A number without a sent frame is used again: the other end considers the number of its
+        // last C_PDU that one.
         self.next = (current.number + 1) % 16;
         Some((current.number, data))
     }
 
-    /// Takes a frame; a number that isn't the last C_PDU's begins a new one. Gives what is whole.
+    /// Takes a frame; a number that isn't the last C_PDU's begins a new one. Gives a complete
+    /// C_PDU.
     pub(crate) fn take(&mut self, c_pdu: u8, data: &Data<'_>) -> Option<Vec<u8>> {
         self.owes_ack = true;
         if self.incoming.as_ref().is_none_or(|it| it.number != c_pdu) {
@@ -312,8 +313,8 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// The sending end begins anew: what had `left` whole is over if it may have come; the rest
-    /// waits for a new link.
+    /// The sending end begins anew: a C_PDU that had `left` completely is over if it may have
+    /// arrived; the rest waits for a new link.
     pub(crate) fn restart(&mut self, left: Left) {
         match &mut self.current {
             Some(Current { send, dead, .. }) if *dead => send.abandon(),

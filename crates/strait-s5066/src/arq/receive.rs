@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{Numbering, OutOfSync};
 use crate::d_pdu::Data;
 
-/// Octets of a C_PDU that are put together, at most: the longest IP packet and what is around it.
+/// Octets of a C_PDU that are reassembled, at most: the longest IP packet and its overhead.
 const C_PDU_OCTETS_MAX: usize = 65_535 + crate::s_pdu::AROUND_OCTETS_MAX;
 
 /// Frames of a C_PDU that are kept below the window, at most: 64 KiB in segments of 16 octets.
@@ -87,7 +87,7 @@ impl Receiver {
         self.base = lower;
     }
 
-    /// Hands on what is whole of so many slots, in order.
+    /// Delivers the complete C_PDUs of so many slots, in order.
     fn hand_on_below(&mut self, slots: usize) {
         for place in 0..slots {
             let starts = matches!(self.slots[place], Slot::Held { start: true, .. });
@@ -120,8 +120,8 @@ impl Receiver {
         let ahead = numbering.ahead(self.lower(), number);
         let highest = self.above() as u32;
         let in_sync = if ahead >= window {
-            // Below the window it can only be a repeat of what the sender still held, and a
-            // sender's upper edge isn't below the highest that came.
+            // Below the window it can only be a repeat of a frame that the sender still held, and a
+            // sender's upper edge isn't below the highest received.
             let behind = numbering.ahead(number, self.lower());
             behind + highest <= window && (!data.upper || behind + highest <= 1)
         } else {
@@ -230,7 +230,7 @@ impl Receiver {
         }
     }
 
-    /// Hands on what waited for order, and forgets what lies below the window and is done with.
+    /// Delivers C_PDUs that waited for order, and forgets finished ones below the window.
     fn tidy(&mut self) {
         while self.below > 0 {
             match self.slots.front() {

@@ -15,7 +15,7 @@ const TRIES_BEFORE_CUTTING_ANEW: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be sent again: it was told to be lost.
+    /// To be sent again: it was reported lost.
     Due,
     /// To be repeated if there is room, as it wasn't acknowledged.
     Untold,
@@ -281,13 +281,13 @@ impl<T> Sender<T> {
         self.again_max = octets;
     }
 
-    /// A new turn begins: spare room may be filled with any of what it sends.
+    /// A new turn begins: spare room may be filled with any of its frames.
     pub fn begin_turn(&mut self) {
         self.filled = 0;
     }
 
-    /// The frame that goes next, with at most `room` octets of segment; new ones have about
-    /// `segment`. `begins` is when it begins to leave, `ends` says when so many octets have left.
+    /// The next frame, with at most `room` octets of segment; new ones have about `segment`.
+    /// `begins` is when it begins to leave, `ends` says when so many octets have left.
     pub fn next(
         &mut self,
         room: usize,
@@ -339,7 +339,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Whether what is being cut goes before repeats of other C_PDUs that aren't urgent.
+    /// Whether the C_PDU being segmented precedes repeats of other C_PDUs that aren't urgent.
     fn cuts_first(&self) -> bool {
         let front = self.cutting.front().and_then(|unit| self.units.get(unit));
         self.is_open() && front.is_some_and(|unit| unit.urgent)
@@ -411,7 +411,7 @@ impl<T> Sender<T> {
         octets.div_ceil(frames)
     }
 
-    /// Cuts the next frame and says where it stands.
+    /// Cuts the next frame and says where it is.
     fn cut(&mut self, room: usize, segment: usize, begins: Instant) -> Option<usize> {
         if !self.is_open() {
             return None;
@@ -457,8 +457,8 @@ impl<T> Sender<T> {
     /// received are due again, and `quality` learns of both.
     ///
     /// # Errors
-    /// If `lower` isn't a number that is under way or the next one, or a frame is said to be
-    /// received that wasn't sent (C.6.3.2.2).
+    /// If `lower` isn't a number that is under way or the next one, or an unsent frame is reported
+    /// as received (C.6.3.2.2).
     pub fn acknowledge(
         &mut self,
         lower: u16,
@@ -528,8 +528,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// The other end has told all it had to tell: what was sent and isn't acknowledged is due
-    /// again.
+    /// The other end has reported all: sent frames without an acknowledgement are due again.
     pub fn end_answer(&mut self) {
         self.probes = None;
         for frame in &mut self.frames {
@@ -559,8 +558,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Gives up the C_PDUs whose tickets are `such`: of those that began to leave, the other end is
-    /// told in place of their frames.
+    /// Gives up the C_PDUs whose tickets are `such`: the other end is informed, in place of their
+    /// frames, of those that began to leave.
     pub fn give_up(&mut self, such: impl Fn(&T) -> bool) {
         let those = self.units.iter().filter(|(_, unit)| such(&unit.ticket));
         let those: Vec<u64> = those.map(|(number, _)| *number).collect();
@@ -591,7 +590,7 @@ impl<T> Sender<T> {
         };
         (unit.cut, unit.open, unit.sent) = (0, 0, None);
         self.units.insert(number, unit);
-        // Nothing comes between the frames of one C_PDU.
+        // No other frame comes between those of one C_PDU.
         let begun = self.cutting.front().and_then(|front| self.units.get(front));
         let first = usize::from(begun.is_some_and(|unit| unit.cut > 0));
         let mut waiting = self.cutting.iter().enumerate().skip(first);
@@ -629,7 +628,8 @@ impl<T> Sender<T> {
         self.done.pop_front()
     }
 
-    /// The other end took nothing from `since` on: what had left whole only then hasn't arrived.
+    /// The other end accepted nothing from `since` on: C_PDUs sent completely only then haven't
+    /// arrived.
     pub fn not_taken(&mut self, since: Instant) {
         for unit in self.units.values_mut() {
             unit.sent = unit.sent.filter(|sent| *sent < since);

@@ -144,7 +144,7 @@ impl Assembler {
         }
     }
 
-    /// Hands on all whose turn has come.
+    /// Delivers all whose turn has come.
     pub(super) fn release(&mut self, now: Instant) {
         let due = |it: &Self| it.turns().find(|(_, at)| *at <= now);
         while let Some((key, _)) = due(self) {
@@ -164,7 +164,7 @@ impl Assembler {
         firsts.map(|(_, held)| (held.key, self.turn(held)))
     }
 
-    /// When the first that waits is handed on, if nothing else comes.
+    /// When the first waiting one is delivered, without further arrivals.
     fn turn(&self, first: &Held) -> Instant {
         let earlier = self.partial.iter().filter(|it| it.in_order);
         let earlier = earlier.filter(|it| it.key.is_before(&first.key));

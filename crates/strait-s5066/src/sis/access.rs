@@ -14,8 +14,8 @@ use crate::address::Address;
 /// packets. Nodes stop their clients well before.
 const UNDER_WAY_MAX: usize = 32;
 
-/// From one U_PDU that isn't confirmed to the next: a node that wants its client to stop says so
-/// before it has too many.
+/// From one unconfirmed U_PDU to the next: a node that needs its client to stop says so before it
+/// has too many.
 const SPACE: Duration = Duration::from_millis(10);
 
 /// Octets that the node may send before it hears that it may send more.
@@ -75,7 +75,7 @@ pub enum Word<T> {
     /// The outcome of data with confirmation: it has arrived; or it hasn't, for a reason of the
     /// node, if it gave one.
     Decided(T, Result<(), Option<u8>>),
-    /// Data came: from whom, and what.
+    /// Data arrived, with its sender.
     Came(Address, Vec<u8>),
 }
 
@@ -130,7 +130,7 @@ pub struct Access<T> {
     /// Octets that the stream takes.
     credit: usize,
     unsent: Vec<u8>,
-    /// The node said so.
+    /// By the node.
     stopped: bool,
     /// The node can send.
     available: bool,
@@ -211,7 +211,7 @@ impl<T> Access<T> {
         self.refused
     }
 
-    /// The node told it to stop, or can't send.
+    /// Whether the node stopped this client, or can't send.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
         self.stopped || !self.available
@@ -411,7 +411,7 @@ impl<T> Access<T> {
         self.rest();
     }
 
-    /// There is no connection any more: what was under way may or may not have come.
+    /// The connection is over: data under way may or may not have arrived.
     fn rest(&mut self) {
         if self.state == State::Bound {
             self.stats.lost += 1;

@@ -15,8 +15,8 @@ use crate::calendar::TimeToDie;
 use crate::s_pdu::{CONFIRMS_MAX, CONFIRMS_OCTET, DataSPdu, confirmation, confirmations};
 use crate::station::Waiting;
 
-/// U_PDUs of a client that wait or are under way: when it is told to stop, when it may go on, and
-/// when more are dropped without a word.
+/// U_PDUs of a client that wait or are under way: when it is stopped, when it may continue, and
+/// when more are dropped silently.
 const STOP_AT: usize = 16;
 const GO_ON_AT: usize = 8;
 const PENDING_MAX: usize = 64;
@@ -34,7 +34,7 @@ const TTL_UNITS_MAX: u32 = 648_000;
 #[derive(Debug)]
 pub(super) struct Submission<C> {
     number: u64,
-    /// `None` for what this node says itself.
+    /// `None` for this node's own reports.
     owner: Option<C>,
     /// None while the node, which isn't listed, has no place at the station.
     pub(super) peer: Option<usize>,
@@ -59,12 +59,12 @@ pub(super) struct Undecided<C> {
     confirmation: u8,
     /// The number by which a node of `strait` confirms it.
     compact: Option<u16>,
-    /// The node has it; its client hasn't said so.
+    /// The node has it; its client hasn't confirmed it.
     arrived: bool,
-    /// Whether its client has it, as a word said that came ahead of the node's. Until then it may
+    /// Whether its client has it, by a message that arrived ahead of the node's. Until then it may
     /// be about something else.
     word: Option<bool>,
-    /// The station was told to give it up.
+    /// The station was asked to give it up.
     overdue: bool,
     asked: Instant,
     dies: Instant,
@@ -121,9 +121,9 @@ pub struct Arrived<'a> {
     pub expedited: bool,
     /// The S_PDU.
     pub s_pdu: &'a [u8],
-    /// Offset and length of what is damaged, and of what didn't come, in the S_PDU.
+    /// Offset and length of damaged and missing parts, in the S_PDU.
     pub damaged: &'a [(u16, u16)],
-    /// The same of what didn't come.
+    /// The same of missing parts.
     pub missing: &'a [(u16, u16)],
 }
 
@@ -163,7 +163,7 @@ impl<C: Copy + Ord> Sis<C> {
             return;
         }
         let arq = service.mode == MODE_ARQ;
-        // Without a time to live it is tried for ever, as far as others are told.
+        // Without a time to live it is tried for ever, as far as other nodes are informed.
         let (dies, told) = match request.ttl {
             0 => (self.now + self.settings.ttl_max, None),
             units => {
@@ -281,7 +281,7 @@ impl<C: Copy + Ord> Sis<C> {
         });
     }
 
-    /// Asserts that each U_PDU taken from a client waits, or ended once.
+    /// Asserts that each U_PDU accepted from a client waits, or ended once.
     pub fn check(&self) {
         let queued = self.queue.iter().filter(|it| it.owner.is_some()).count();
         let sent = self.undecided.values();
@@ -320,7 +320,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Gives up what a client wanted sent and hasn't left.
+    /// Gives up a client's data that hasn't left.
     pub(super) fn forget_requests(&mut self, id: C) {
         let before = self.queue.len();
         self.queue.retain(|it| it.owner != Some(id));
@@ -451,7 +451,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Tells a client that its data has come, or why it hasn't.
+    /// Informs a client that its data has arrived, or why it hasn't.
     fn tell(&mut self, sent: &Undecided<C>, rejected: Option<u8>) {
         let Some(id) = sent.owner else { return };
         let told = Told {
@@ -474,7 +474,7 @@ impl<C: Copy + Ord> Sis<C> {
         self.control_flow(id);
     }
 
-    /// Gives up what is too old, and all with ARQ for those who don't answer.
+    /// Gives up data that is too old, and all data with ARQ for absent stations.
     pub(super) fn expire(&mut self, silent: impl Fn(usize) -> bool) {
         let now = self.now;
         let mut over = Vec::new();
@@ -505,7 +505,7 @@ impl<C: Copy + Ord> Sis<C> {
         let late = late.filter(|(_, sent)| sent.arrived && sent.dies <= now);
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
         let late = late.into_iter().filter_map(|it| self.undecided.remove(&it));
-        // The node has it, and its client hasn't said so in time.
+        // The node has it, and its client hasn't confirmed in time.
         over.extend(late.map(|sent| (sent, 3)));
         for (sent, reason) in over {
             self.tell(&sent, Some(reason));
@@ -699,7 +699,7 @@ fn numbered(c_pdu: &[u8], number: u16) -> Vec<u8> {
     out
 }
 
-/// A block of what follows `front` octets.
+/// A block of the octets behind `front` ones.
 fn behind((offset, length): (u16, u16), front: usize) -> Option<(u16, u16)> {
     let (begin, end) = (
         usize::from(offset),

@@ -1,7 +1,7 @@
 //! Hard links: a client keeps a link for itself or for its node (Annex A.3.2.2).
 //!
-//! A node has one at most. The link itself is made by the station; here stands who wants it, and
-//! what the two nodes say to each other of it.
+//! A node has one at most. The station makes the link itself; this machine knows the requesting
+//! client, and the messages of the two nodes about it.
 
 use strait_core::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub struct HardSettings {
     pub client: Duration,
     /// For the other node to know that one has ended (A.3.2.2.3).
     pub end: Duration,
-    /// The rank of other nodes' clients, which isn't told, for links that no client here has.
+    /// The rank of other nodes' clients, which isn't transmitted, for links without a client here.
     pub rank: u8,
 }
 
@@ -67,9 +67,9 @@ enum State {
     Offered,
     /// It is there.
     Up,
-    /// Its link is lost, and who asked for it has so long to make that again.
+    /// Its link is lost, and its requester has so long to restore that.
     Lost,
-    /// The other node was told that it is over.
+    /// The other node was informed that it is over.
     Ending,
 }
 
@@ -127,8 +127,8 @@ impl<C: Copy + Ord> Sis<C> {
         self.hard.filter(keeps).map(|hard| hard.peer)
     }
 
-    /// Whether that link is to be kept though nothing goes by it: who asked for a hard link sees to
-    /// that (A.1.1.2), and by it the other end sees that it is still wanted.
+    /// Whether that link is to be kept though it is idle: the requester of a hard link ensures that
+    /// (A.1.1.2), and by it the other end sees that it is still needed.
     #[must_use]
     pub fn keeps(&self) -> bool {
         let up = |hard: &Hard<C>| hard.state == State::Up && !hard.called;
@@ -245,7 +245,7 @@ impl<C: Copy + Ord> Sis<C> {
         if hard.called {
             self.say_to_peer(hard.peer, REJECTED, HIGHER_PRIORITY);
         }
-        // Of a called client only who was asked knows of it.
+        // Of called clients only the asked one knows of it.
         if !hard.called || hard.state == State::Offered {
             self.tell_owner(hard, HIGHER_PRIORITY);
         }
@@ -464,7 +464,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// The other node says something of a hard link.
+    /// A message of the other node about a hard link.
     pub(super) fn arrive_hard_link(&mut self, from: usize, source: Address, s_pdu: &[u8]) {
         let (kind, reason) = (s_pdu[0] >> 4, s_pdu[0] & 15);
         // A stranger keeps no peer out.
@@ -539,7 +539,7 @@ impl<C: Copy + Ord> Sis<C> {
         if link.kind == 2 && owner.is_none() {
             return self.say_to_peer(from, REJECTED, NOT_BOUND);
         }
-        // Its client's rank isn't told: that of the client here counts.
+        // Its client's rank isn't transmitted: that of the client here counts.
         let rank = owner.and_then(|id| self.binding(id)).map(|it| it.rank);
         let new = Hard {
             peer: from,

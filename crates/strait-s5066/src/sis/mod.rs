@@ -1,5 +1,5 @@
-//! The subnetwork interface (Annex A): clients on byte streams, what they ask for, and what they
-//! are told; and such a client itself, for nodes of others.
+//! The subnetwork interface (Annex A): clients on byte streams, their requests, and the reports to
+//! them; and such a client itself, for other nodes.
 //!
 //! A machine without sockets: octets of numbered clients come in, octets for them go out. Clients'
 //! data is taken from here in its turn, and its outcome is reported here.
@@ -46,8 +46,8 @@ pub const BROADCAST_MTU_MAX: u16 = 4096;
 /// primitives.
 const CREDIT: u32 = 128 * 1024;
 
-/// Octets that wait for a client that doesn't read; then it is cut off. Two minutes of what a
-/// channel of 9600 bit/s delivers.
+/// Octets that wait for a client that doesn't read; then it is disconnected. Two minutes of the
+/// deliveries of a channel of 9600 bit/s.
 const UNREAD_MAX: usize = 256 * 1024;
 
 /// Primitives that make no sense, until a client loses its binding; one is forgotten each minute.
@@ -60,7 +60,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(120);
 /// How long it may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long one that was told to go may stay.
+/// How long one may stay after it was asked to go.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Senders give up data that is too old. Data that arrives so much later is by another clock or
@@ -79,7 +79,7 @@ pub struct Settings {
     pub guests: usize,
     /// The longest U_PDU: [`MTU`], but for nodes without links.
     pub mtu: u16,
-    /// There are no links (A.1.1.3): who wants ARQ can't be served.
+    /// There are no links (A.1.1.3): requests for ARQ can't be served.
     pub broadcast_only: bool,
     /// Clients that may bind at a time.
     pub clients_max: usize,
@@ -139,7 +139,7 @@ pub enum Op {
     Send(Vec<u8>),
     /// So many more octets may come.
     Credit(u32),
-    /// No more octets go; what was sent before still does.
+    /// No more octets go; earlier ones still do.
     Finish,
     /// It is of no use any more: end it at once.
     Cut,
@@ -164,9 +164,9 @@ struct Attached<C> {
     /// Invalid primitives that aren't forgotten, and since when the next may be.
     invalid: u32,
     invalid_at: Instant,
-    /// It was told to stop.
+    /// It was stopped.
     stopped: bool,
-    /// Octets for it that its stream hasn't taken.
+    /// Octets for it that its stream hasn't accepted.
     unread: Vec<u8>,
     /// Octets that its stream would take.
     credit: usize,
@@ -175,13 +175,13 @@ struct Attached<C> {
     asked_until: Option<Instant>,
 }
 
-/// A subnetwork interface. `C` tells its clients apart.
+/// A subnetwork interface. `C` identifies its clients.
 #[derive(Debug)]
 pub struct Sis<C = u64> {
     settings: Settings,
     clients: Vec<Attached<C>>,
-    /// Those that were told to go, and until when they have time: the first to be cut first. Each
-    /// holds a stream, of which there are only so many.
+    /// Those that were asked to go, and until when they have time: the first to be disconnected
+    /// first. Each holds a stream, of which there are only so many.
     leaving: VecDeque<(C, Instant)>,
     ops: VecDeque<(C, Op)>,
     /// Whether the medium is there.
@@ -211,8 +211,8 @@ pub struct Sis<C = u64> {
 
 impl<C: Copy + Ord> Sis<C> {
     /// An interface without clients, on a medium that isn't there yet. `seed` differs from start to
-    /// start, and with it the numbers that data is confirmed by: confirmations of what was asked
-    /// for before are on their way.
+    /// start, and with it the numbers that confirm data: confirmations of earlier data are still
+    /// under way.
     #[must_use]
     pub fn new(settings: Settings, seed: u64) -> Self {
         let places = settings.peers.len() + settings.guests;
@@ -313,7 +313,8 @@ impl<C: Copy + Ord> Sis<C> {
         self.ops.push_back((id, Op::Credit(CREDIT)));
     }
 
-    /// Ends what a new connection from an address needs the room of; whether there is any then.
+    /// Ends the clients whose room a new connection from an address needs; whether there is any
+    /// then.
     fn makes_room(&mut self, from: Option<IpAddr>) -> bool {
         let unbound = self.clients.iter().filter(|it| it.binding.is_none());
         let unbound: Vec<(C, Option<IpAddr>)> = unbound.map(|it| (it.id, it.from)).collect();
@@ -322,7 +323,7 @@ impl<C: Copy + Ord> Sis<C> {
         let ends = if from.is_some() && same >= self.settings.address_max {
             of(from).next()
         } else if unbound.len() >= self.settings.unbound_max {
-            // The first of equals: the oldest connection comes first.
+            // The first of equals: the oldest connection precedes.
             let most = unbound.iter().rev().max_by_key(|it| of(it.1).count());
             most.and_then(|most| of(most.1).next())
         } else {
@@ -347,7 +348,7 @@ impl<C: Copy + Ord> Sis<C> {
         self.leaving.retain(|(of, _)| *of != id);
     }
 
-    /// A client sends no more: it has nothing to ask for, and is told nothing.
+    /// A client sends no more: it has no requests, and gets no reports.
     pub fn finish(&mut self, now: Instant, id: C) {
         let attached = self.has(id);
         self.close(now, id);
@@ -418,7 +419,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Brings the interface up to this moment. `linked` says of each peer whether there is a link,
+    /// Brings the interface up to this moment. `linked` has for each peer whether there is a link,
     /// and `silent` whether it doesn't answer calls.
     pub fn advance(
         &mut self,
@@ -449,8 +450,8 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Brings the interface up to this moment, and tells its station what it has to give up and
-    /// whom to keep a link with. `is` says whether a ticket of the station is that of a number.
+    /// Brings the interface up to this moment, and tells its station which data to give up and
+    /// which link to keep. `is` says whether a ticket of the station is that of a number.
     pub fn tend<T>(
         &mut self,
         now: Instant,
@@ -570,7 +571,7 @@ impl<C: Copy + Ord> Sis<C> {
         self.ops.push_back((id, Op::Cut));
     }
 
-    /// Tells a client why it has to go, and lets it. One that doesn't go is cut off.
+    /// Sends a client the reason to go, and lets it. One that doesn't go is disconnected.
     fn dismiss(&mut self, id: C, reason: u8) {
         self.say(id, &Primitive::UnbindIndication(reason));
         if self.has(id) {
@@ -592,7 +593,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Takes a client's access point away, and with it what it wanted sent.
+    /// Takes a client's access point away, and with it its data.
     fn unbind(&mut self, id: C) {
         let now = self.now;
         if let Some(client) = self.client(id)
@@ -704,7 +705,7 @@ impl<C: Copy + Ord> Sis<C> {
         if self.settings.broadcast_only && wanted.service.mode == MODE_ARQ {
             return Some(4);
         }
-        // The standard has no reason for it. This one says that the node can't serve it.
+        // The standard has no reason for it. This one means that the node can't serve it.
         if !(MODE_ARQ..=MODE_WITH_ERRORS).contains(&wanted.service.mode) {
             return Some(1);
         }

@@ -58,10 +58,9 @@ impl Service {
     }
 }
 
-/// A node as a primitive names it (A.2.2.28.1): the octets, for clients are answered by the same
-/// ones. Of how many half octets there are at most seven; where they stand if there are fewer, the
-/// standard's figure and its text don't agree. All 28 bits are read, whatever their number is said
-/// to be.
+/// A node as a primitive names it (A.2.2.28.1): its octets, as answers to clients repeat them.
+/// There are at most seven half octets; the standard's figure and its text disagree about the
+/// position of fewer. All 28 bits are read, whatever their stated number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeAddress(u32);
 
@@ -131,15 +130,15 @@ pub struct Indication<'a> {
     pub sap: u8,
     /// This node, or one of its groups.
     pub to: Address,
-    /// How it was carried; [`MODE_WITH_ERRORS`] comes with the two lists.
+    /// The mode of transmission; [`MODE_WITH_ERRORS`] comes with the two lists.
     pub mode: u8,
     /// The sender's access point.
     pub from_sap: u8,
     /// Its node.
     pub from: Address,
-    /// Offset and length of what is damaged.
+    /// Offset and length of damaged parts.
     pub damaged: &'a [(u16, u16)],
-    /// Offset and length of what didn't come.
+    /// Offset and length of missing parts.
     pub missing: &'a [(u16, u16)],
     /// The data.
     pub u_pdu: &'a [u8],
@@ -197,7 +196,7 @@ pub enum Primitive<'a> {
     HardLinkAccept(HardLink, NodeAddress),
     /// 13: it doesn't, for a reason.
     HardLinkReject(u8, HardLink, NodeAddress),
-    /// 14: what the node can do now, and why not more.
+    /// 14: the node's present availability, and its reason.
     SubnetAvailability {
         /// 0 nothing, 1 on, 2 receive, 3 half duplex, 4 full duplex, 5 transmit.
         status: u8,
@@ -526,20 +525,20 @@ impl<'a> Take<'a> {
     }
 }
 
-/// Octets that are no primitive: who sent them isn't understood any more.
+/// Octets that are no primitive: their sender isn't understood any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no primitive begins here")]
 pub struct NoPrimitive;
 
-/// Primitives out of a stream of octets. Keeps at most what one primitive may have.
+/// Primitives out of a stream of octets. Keeps at most the octets of one primitive.
 #[derive(Debug, Default)]
 pub struct Reader {
     kept: Vec<u8>,
 }
 
 impl Reader {
-    /// Takes the next octets; `tell` gets each primitive's type and body and says whether to go
-    /// on.
+    /// Takes the next octets; `tell` gets each primitive's type and body and returns whether to
+    /// continue.
     ///
     /// # Errors
     /// [`NoPrimitive`] if something else stands there; nothing more is to be read then.

@@ -22,7 +22,7 @@ const PLAIN_TIME: Duration = Duration::from_secs(3600);
 /// A peer's evidence of being a station of `strait`, which has long numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kin {
-    /// It said so when it called or answered last.
+    /// It said so in its last call or answer.
     said: bool,
     /// It used long numbers, with whomever, since the first call of a row,
     seen: bool,
@@ -42,10 +42,10 @@ struct Pause {
     refusals: u32,
 }
 
-/// Which ends of a transfer begin anew, and what is known of it.
+/// Which ends of a transfer begin anew, and the knowledge of its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Anew {
-    /// The sending end, and with it what had left whole.
+    /// The sending end, and with it the completely sent data.
     pub(super) send: Option<Left>,
     /// The receiving end.
     pub(super) receive: bool,
@@ -86,7 +86,7 @@ pub(super) struct Accepted {
     pub(super) is_new: bool,
 }
 
-/// An acceptance that came.
+/// A received acceptance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) anew: Anew,
@@ -100,9 +100,9 @@ pub(super) enum Word {
     Nothing,
     /// Data received by the link is acknowledged: the peer's reaction shows whether it has one.
     Acknowledge,
-    /// The same; and what is under way goes again.
+    /// The same; and data under way is repeated.
     GoOn,
-    /// The link is lost, and the peer is told that it has none.
+    /// The link is lost, and the peer is informed that it has none.
     Disown,
     /// A call was refused, and the transfer begins anew or continues with the next.
     Refused(Option<Anew>),
@@ -143,7 +143,7 @@ pub(super) struct Calls {
     early: Early,
     kin: Kin,
     pause: Pause,
-    /// The last link ended, by whatever either end said or didn't say: the next is made by a call.
+    /// The last link ended, in any way: the next is made by a call.
     doubtful: bool,
     /// Something else makes links with it.
     is_given: bool,
@@ -231,7 +231,7 @@ impl Calls {
         self.knows_ours() && (self.kin.said || self.early.life().is_some())
     }
 
-    /// Whether frames that follow in this transmission aren't taken.
+    /// Whether frames that follow in this transmission aren't accepted.
     pub(super) const fn is_deaf(&self) -> bool {
         self.early.is_deaf()
     }
@@ -251,7 +251,7 @@ impl Calls {
         self.kin.used = true;
     }
 
-    /// It spoke to us.
+    /// It addressed this station.
     pub(super) const fn hear(&mut self) {
         self.pause.rows = 0;
     }
@@ -261,15 +261,15 @@ impl Calls {
         self.early.end_hearing();
     }
 
-    /// It doesn't know long numbers, whatever was agreed. If it used them itself, it has become
-    /// another kind of station, as its answer to the next call will say, or isn't who says so.
+    /// It doesn't have long numbers, whatever was agreed. If it used them itself, it has become
+    /// another kind of station, as its answer to the next call will show, or the message is forged.
     pub(super) fn deny_long(&mut self, now: Instant) {
         if !self.kin.used {
             self.kin.plain_until = Some(now + PLAIN_TIME);
         }
     }
 
-    /// Lets what was for a while be over.
+    /// Ends temporary states.
     pub(super) fn advance(&mut self, now: Instant) {
         self.pause.until = self.pause.until.filter(|until| *until > now);
         self.kin.plain_until = self.kin.plain_until.filter(|until| *until > now);
@@ -453,7 +453,8 @@ impl Calls {
 
     /// Accepts a call. Its caller has `patience` to use the link, which others may lengthen.
     pub(super) fn accept(&mut self, now: Instant, call: &Accepted, patience: &Patience) {
-        // A caller whose data came knows what it waits for; another may not have heard us.
+        // A caller whose data arrived knows what it waits for; another may not have heard this
+        // station.
         let early = call.says.is_some_and(|says| says.epoch.is_some());
         // One that is claimed is renewed by its caller's word.
         let renewed = call.exclusive && self.link.keeps_others_out();
@@ -521,8 +522,8 @@ impl Calls {
         self.link.make(now, answer.ours.is_some());
     }
 
-    /// It said something else of the link in a transmission that began `since`; `in_use`: data is
-    /// under way. `answer_time` is how long an answer takes.
+    /// It sent another link message in a transmission that began `since`; `in_use`: data is under
+    /// way. `answer_time` is how long an answer takes.
     pub(super) fn hear_word(
         &mut self,
         now: Instant,
@@ -535,7 +536,7 @@ impl Calls {
             // It accepts a call that this station didn't make, or made long ago: its link is none
             // of this station's. A forged call may have reached it.
             (CPdu::Accepted { .. }, State::Made { .. }) if self.link.is_unasked(since) => {
-                // Or this one is forged: what it says to an acknowledgement tells.
+                // Or this one is forged: its reaction to an acknowledgement shows it.
                 Word::Acknowledge
             }
             (CPdu::Accepted { .. }, _) if self.link.is_unasked(since) => Word::Disown,
@@ -641,7 +642,7 @@ impl Calls {
             // Data sent behind its call continues with the next.
             State::Made { .. } if lost && self.link.is_renewing() => Unanswered::CallAgain,
             State::Made { .. } if lost => Unanswered::Lose,
-            // A call would end what the caller has sent by the link.
+            // A call would end the data that the caller has sent by the link.
             State::Made { .. } if self.link.asks_caller() => {
                 self.link.ask_again();
                 Unanswered::Nothing
@@ -656,8 +657,8 @@ impl Calls {
         }
     }
 
-    /// A link is over without its other end's consent. Where there was none, nothing of the other
-    /// end can have been taken by it, and what may have been before is as doubtful as it was.
+    /// A link is over without its other end's consent. If there was none, no data of the other end
+    /// can have been accepted by it, and earlier data is as doubtful as it was.
     pub(super) fn forget(&mut self) -> Anew {
         let doubt = self.link.is_there() || self.early.doubts();
         self.link.forget();

@@ -1,4 +1,4 @@
-//! Contact with one peer: whether it answers what it is asked, and when its turn is.
+//! Contact with one peer: whether it answers questions, and when its turn is.
 
 use strait_core::{Duration, Instant};
 
@@ -96,7 +96,7 @@ impl Contact {
         self.question.was_asked()
     }
 
-    /// It spoke to us.
+    /// It addressed this station.
     pub(super) const fn hear(&mut self) {
         (self.presence, self.rests_until) = (Presence::There, None);
     }
@@ -157,8 +157,8 @@ impl Contact {
         self.unheard >= unanswered_max || self.unanswered >= unanswered_max.saturating_mul(2)
     }
 
-    /// Whether it isn't there, as far as is known: who has a link may have met others a few times
-    /// in a row, and the air is as crowded as that says.
+    /// Whether it isn't there, as far as is known: a peer with a link may have collided a few times
+    /// in a row, and this shows how crowded the air is.
     pub(super) const fn is_absent(&self, linked: bool) -> bool {
         let met = linked && self.unanswered <= MET_MAX;
         self.unanswered > 0 && !met || self.is_silent()

@@ -28,7 +28,7 @@ pub(super) struct Context<'a, T> {
 }
 
 impl<T> Context<'_, T> {
-    /// Makes outcomes of what is over.
+    /// Makes outcomes of finished data.
     pub(super) fn collect(&mut self, to: usize, transfer: &mut Transfer<T>) {
         while let Some(done) = transfer.poll_done() {
             self.outcomes.push_back(Outcome {

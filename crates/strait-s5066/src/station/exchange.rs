@@ -49,7 +49,7 @@ pub struct Outcome<T> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received {
     /// The number of the peer, or of the place of a stranger; none of one that has no place, whose
-    /// comes without ARQ.
+    /// data arrives without ARQ.
     pub from: Option<usize>,
     /// Its address.
     pub source: Address,
@@ -61,9 +61,9 @@ pub struct Received {
     pub expedited: bool,
     /// The C_PDU, its first octet included.
     pub c_pdu: Vec<u8>,
-    /// Without ARQ: offset and length of what is damaged in it.
+    /// Without ARQ: offset and length of damaged parts.
     pub damaged: Vec<(u16, u16)>,
-    /// The same of what didn't come.
+    /// The same of missing parts.
     pub missing: Vec<(u16, u16)>,
 }
 

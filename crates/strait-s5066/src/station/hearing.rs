@@ -11,7 +11,7 @@ pub(super) struct Hearing {
     who: Who,
     /// Signal-to-noise ratios of its blocks: their sum in hundredths of a decibel, and how many.
     snr: (i32, i32),
-    /// Its rate, where the modem tells.
+    /// Its rate, if the modem reports it.
     bit_s: Option<u32>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Hearing {
 pub(super) struct Who {
     /// The peer that makes it.
     pub(super) speaker: Option<usize>,
-    /// The peer that speaks to us in it.
+    /// The peer that addresses this station in it.
     pub(super) spoke: Option<usize>,
 }
 
@@ -63,7 +63,7 @@ impl Hearing {
         self.who.speaker = self.who.speaker.or(place);
     }
 
-    /// The peer at a place speaks to us.
+    /// The peer at a place addresses this station.
     pub(super) const fn note_spoke(&mut self, place: usize) {
         self.who.spoke = Some(place);
     }

@@ -20,10 +20,10 @@ pub(super) struct Source {
     pub(super) listed: bool,
 }
 
-/// Keeps C_PDUs until they are told.
+/// Keeps C_PDUs until they are reported.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    /// How long what arrived takes to who it is for.
+    /// How long received data takes to its recipient.
     delivery: Duration,
     of_peers: Assembler,
     /// Strangers' take no room of peers'.
@@ -49,17 +49,17 @@ impl Inbox {
         }
     }
 
-    /// A piece came without ARQ.
+    /// A piece arrived without ARQ.
     pub(super) fn take(&mut self, now: Instant, from: Source, to: Address, piece: &NonArq<'_>) {
         self.assembler(from).take(now, from.address, to, piece);
     }
 
-    /// One came that isn't put together here.
+    /// One arrived that isn't reassembled here.
     pub(super) fn pass(&mut self, now: Instant, from: Source, piece: &NonArq<'_>) {
         self.assembler(from).pass(now, from.address, piece);
     }
 
-    /// A C_PDU came with ARQ.
+    /// A C_PDU arrived with ARQ.
     pub(super) fn take_whole(&mut self, now: Instant, ends: Ends, c_pdu: Vec<u8>, expedited: bool) {
         let received = Received {
             from: None,
@@ -104,7 +104,7 @@ impl Inbox {
         }
     }
 
-    /// The next C_PDU that is to be told.
+    /// The next C_PDU to be reported.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Received> {
         let (at, _) = self.received.front()?;
         if *at > now {
@@ -118,7 +118,7 @@ impl Inbox {
         self.of_strangers.broken
     }
 
-    /// When the next one is to be told.
+    /// When the next one is to be reported.
     pub(super) fn tells_at(&self) -> Option<Instant> {
         self.received.front().map(|(at, _)| *at)
     }

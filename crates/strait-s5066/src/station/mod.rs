@@ -1,8 +1,8 @@
 //! A station: the machines that share a radio, put together.
 //!
-//! `MediaAccess` says when it may begin. Each peer has machines of its own: `Contact` knows whether
+//! `MediaAccess` says when it may begin. Each peer has separate machines: `Contact` knows whether
 //! it is there, `Calls` make and break the link with it, `Transfer` has the data to and from it,
-//! and `RateControl` the rate by which that goes. None of them knows what another has in it.
+//! and `RateControl` the rate by which that goes. None of them knows another's contents.
 
 mod access;
 mod calls;
@@ -136,7 +136,7 @@ impl<T> Station<T> {
         self.peers.at(number)
     }
 
-    /// The peers, and what each needs of all else.
+    /// The peers, and the inputs of each from all others.
     fn split(&mut self) -> (&mut Peers<T>, Context<'_, T>) {
         let cx = Context {
             now: self.access.now(),
@@ -161,7 +161,7 @@ impl<T> Station<T> {
         self.peers.iter_mut().for_each(|it| it.rate.begin(ladder));
     }
 
-    /// The medium is gone, and with it all links; what was under way to them is over.
+    /// The medium is gone, and with it all links; data under way to them is over.
     pub fn set_down(&mut self) {
         self.ladder.set_medium(None);
         self.access.set_down();
@@ -171,7 +171,7 @@ impl<T> Station<T> {
         peers.iter_mut().for_each(|peer| peer.set_down(&mut cx));
     }
 
-    /// Another's transmission was heard to begin or to end; what it held was told before.
+    /// Another's transmission was heard to begin or to end; its contents were reported before.
     pub fn hear_carrier(&mut self, now: Instant, on: bool) {
         self.advance(now);
         if on && self.access.hear_begin(now) {
@@ -384,7 +384,7 @@ impl<T> Station<T> {
         self.outcomes.pop_front()
     }
 
-    /// The next C_PDU that came.
+    /// The next received C_PDU.
     pub fn poll_received(&mut self) -> Option<Received> {
         let received = self.inbox.poll(self.access.now())?;
         Some(Received {
@@ -422,14 +422,14 @@ impl<T> Station<T> {
         (may && self.has_turn(to)).then_some(peer)
     }
 
-    /// Whether an offer of expedited data with ARQ to a peer would be taken.
+    /// Whether an offer of expedited data with ARQ to a peer would be accepted.
     #[must_use]
     pub fn takes_expedited(&self, to: usize) -> bool {
         let takes = |peer: &Peer<T>| peer.transfer.expedited.takes() && !peer.is_group();
         self.takes_arq(to).is_some_and(takes)
     }
 
-    /// Whether an offer to a peer would be taken, or would make the station call it.
+    /// Whether an offer to a peer would be accepted, or would make the station call it.
     #[must_use]
     pub fn takes(&self, to: usize, arq: bool) -> bool {
         let now = self.access.now();
@@ -445,8 +445,8 @@ impl<T> Station<T> {
         free && self.serves(to) && self.has_turn(to)
     }
 
-    /// Takes what [`Station::takes`] said yes to. Offers with ARQ need a link: [`Station::link`]
-    /// sees to that.
+    /// Takes an offer that [`Station::takes`] allowed. Offers with ARQ need a link:
+    /// [`Station::link`] ensures that.
     pub fn offer(&mut self, offer: Offer<T>) {
         if let Some(on_air) = &mut self.on_air {
             on_air.take(offer.c_pdu.len());
@@ -457,8 +457,8 @@ impl<T> Station<T> {
         }
     }
 
-    /// Gives up what a peer hasn't acknowledged, or what hasn't left without ARQ, and whose tickets
-    /// are `such`.
+    /// Gives up data that a peer hasn't acknowledged, or that hasn't left without ARQ, and whose
+    /// tickets are `such`.
     pub fn give_up(&mut self, to: usize, such: impl Fn(&T) -> bool) {
         let serves = self.serves(to);
         let (peers, mut cx) = self.split();
@@ -493,8 +493,8 @@ impl<T> Station<T> {
         peers.at_mut(to).is_some_and(|peer| peer.link(&mut cx))
     }
 
-    /// Keeps the link with one peer, serves no other and takes no other's call, until `None` is
-    /// told.
+    /// Keeps the link with one peer, serves no other and accepts no other's call, until `None` is
+    /// set.
     pub fn set_exclusive(&mut self, exclusive: Option<Exclusive>) {
         self.exclusive = exclusive.filter(|it| self.peers.is_listed(it.peer));
         for number in 0..=self.places() {
@@ -529,8 +529,8 @@ impl<T> Station<T> {
         }
     }
 
-    /// The number of the node that there is something for, until [`Station::keep_guests`] says that
-    /// there is nothing any more; none while all places of strangers are taken by such.
+    /// The number of the node that there is data for, until [`Station::keep_guests`] says that
+    /// there is none any more; none while all places of strangers are in use by such.
     pub fn place(&mut self, address: Address) -> Option<usize> {
         let place = self.admit(address)?;
         self.peers.at_mut(place)?.wanted = true;
@@ -576,8 +576,8 @@ impl<T> Station<T> {
         answered.or_else(|| waiting.min_by_key(last).map(|(number, _)| number))
     }
 
-    /// Begins a transmission to a peer, if none is under way and it may. `waiting` is what its
-    /// owner has for that peer.
+    /// Begins a transmission to a peer, if none is under way and it may. `waiting` is its owner's
+    /// data for that peer.
     pub fn begin(&mut self, now: Instant, to: usize, room: Room, waiting: Waiting) -> bool {
         self.advance(now);
         let held = self.peer(to).map(|peer| peer.transfer.held());
@@ -606,8 +606,8 @@ impl<T> Station<T> {
         self.on_air.map(|on_air| on_air.peer())
     }
 
-    /// Appends the next D_PDU of the transmission, if there is one that fits, and says what the
-    /// medium has to know of it.
+    /// Appends the next D_PDU of the transmission, if there is one that fits, and gives the
+    /// medium's description of it.
     pub fn write(&mut self, room: Room, out: &mut Vec<u8>) -> Option<Turn> {
         let on_air = self.on_air?;
         let room = on_air.room(room);
@@ -695,9 +695,9 @@ impl<T> Station<T> {
         self.inbox.advance(now);
     }
 
-    /// A peer, or a stranger with a place, says something of the link.
+    /// A link message of a peer, or of a stranger with a place.
     fn hear_control(&mut self, number: usize, says: CPdu<'_>) {
-        // A link that is kept for one alone, by us, or by its caller's wish.
+        // An exclusive link, by this station, or by its caller's request.
         let only = self.exclusive.map(|it| it.peer);
         let others = self.peers.iter().enumerate();
         let others = others.filter(|(other, _)| *other != number);
@@ -710,8 +710,7 @@ impl<T> Station<T> {
             CPdu::Request {
                 exclusive: true, ..
             } if !self.peers.is_listed(number) => Some(UNKNOWN_REASON),
-            // Two exclusive links may be: whose clients have the higher rank, is said by the
-            // second.
+            // Two exclusive links are possible: messages on the second show whose rank is higher.
             CPdu::Request { exclusive, .. } if taken > usize::from(exclusive) => {
                 Some(EXCLUSIVE_LINK)
             }

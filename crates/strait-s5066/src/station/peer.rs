@@ -121,7 +121,7 @@ impl<T> Peer<T> {
         self.calls.is_ours()
     }
 
-    /// How the link with it stands, and what it cost.
+    /// The state of the link with it, and its cost.
     pub(super) fn view(&self, ladder: &Ladder) -> HfLink {
         let link = self.calls.link();
         HfLink {
@@ -158,7 +158,7 @@ impl<T> Peer<T> {
         idle && told && on_air != Some(self.number) && !self.wanted
     }
 
-    /// Between whom D_PDUs go.
+    /// Sender and receiver of D_PDUs.
     pub(super) const fn ends(&self) -> Ends {
         Ends {
             to: self.address,
@@ -219,8 +219,8 @@ impl<T> Peer<T> {
             || self.warning.is_some()
     }
 
-    /// Whether something is to be said to it, beside what its owner offers; nothing but that it
-    /// isn't served, if it isn't.
+    /// Whether there is a message to it, beside its owner's offers; only that it isn't served, if
+    /// it isn't.
     pub(super) fn has_to_say(&self, now: Instant, served: bool) -> bool {
         let link = self.calls.link();
         if self.contact.rests_until().is_some() {
@@ -244,7 +244,7 @@ impl<T> Peer<T> {
         data && !self.rate.is_talking()
     }
 
-    /// Octets of what is to be said beside data.
+    /// Octets of the messages beside data.
     pub(super) fn owed_octets(&self) -> usize {
         let (link, field) = (self.calls.link(), self.ends().field());
         let says = link.says_octets();
@@ -367,14 +367,14 @@ impl<T> Peer<T> {
         self.warning.get_or_insert(Warning { received, fault });
     }
 
-    /// A call or an acceptance says what a warning that there is no link would, and makes one:
+    /// A call or an acceptance has the effect of a warning that there is no link, and makes one:
     /// behind it, the warning would end it.
     fn forget_warning(&mut self) {
         self.warning
             .take_if(|warning| warning.fault == Fault::NotConnected);
     }
 
-    /// The medium is gone, and with it the link; what was under way is over.
+    /// The medium is gone, and with it the link; data under way is over.
     pub(super) fn set_down(&mut self, cx: &mut Context<'_, T>) {
         self.transfer.abandon();
         self.contact.end_waiting();
@@ -384,7 +384,7 @@ impl<T> Peer<T> {
         self.apply(cx, anew);
     }
 
-    /// Lets ends of the transfer begin anew: what had left whole may have arrived and is over, the
+    /// Lets ends of the transfer begin anew: completely sent data may have arrived and is over, the
     /// rest is sent by the next link.
     fn apply(&mut self, cx: &mut Context<'_, T>, anew: Anew) {
         let numbering = match anew.long {
@@ -406,14 +406,14 @@ impl<T> Peer<T> {
         }
     }
 
-    /// Hands on what has become whole.
+    /// Delivers complete data.
     pub(super) fn deliver(&mut self, cx: &mut Context<'_, T>) {
         while let Some(c_pdu) = self.transfer.receive.poll() {
             self.hand_on(cx, c_pdu, false);
         }
     }
 
-    /// A C_PDU came with ARQ.
+    /// A C_PDU arrived with ARQ.
     pub(super) fn hand_on(&mut self, cx: &mut Context<'_, T>, c_pdu: Vec<u8>, expedited: bool) {
         if CPdu::parse(&c_pdu).is_some_and(|c_pdu| c_pdu.asks_hard_link()) {
             self.calls.claim();
@@ -484,7 +484,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// It says something of the link.
+    /// A link message of it.
     pub(super) fn hear_control(&mut self, cx: &mut Context<'_, T>, says: CPdu<'_>) {
         self.contact.hear_answer();
         match says {
@@ -584,8 +584,8 @@ impl<T> Peer<T> {
         }
     }
 
-    /// Whether what it didn't answer, so many times in a row, may have met others, and says nothing
-    /// of the channel; but not so often that a link would be lost for it.
+    /// Whether unanswered transmissions, so many in a row, may have collided, and say nothing of
+    /// the channel; but not so often that a link would be lost for it.
     fn may_have_met(&self, cx: &Context<'_, T>, unanswered: u32) -> bool {
         let most = match cx.access.heard_a_collision() {
             true => cx.settings.unanswered_max,
@@ -641,7 +641,7 @@ impl<T> Peer<T> {
         let offered = access.free_since() + Duration::from_nanos(1);
         let idle = link.idle_at(idle).filter(|_| !self.calls.keeps_link());
         let idle = idle?.max(offered);
-        // One that keeps all others out isn't held open by what they say.
+        // An exclusive link isn't held open by the others' transmissions.
         match link.is_exclusive() {
             true => Some(idle),
             false => Some(idle.max(silent)),
@@ -693,8 +693,8 @@ impl<T> Peer<T> {
             if kind != Kind::Management {
                 self.rate.hear_order(cx.ladder, d_pdu.eow);
                 let told = Eow::parse(d_pdu.eow).turn_max();
-                // An acknowledgement that says nothing ends what was said before, and so does a
-                // word of the link: who was started anew may want nothing, and have advice to give.
+                // An acknowledgement without a statement ends the earlier one, and so does a link
+                // message: a restarted station may require nothing, and have advice to give.
                 let ended = match &d_pdu.body {
                     Body::LongAck(_) => d_pdu.eow == 0,
                     Body::NonArq(piece) => piece.control().is_some(),
@@ -808,7 +808,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// Whether there is a link, with long numbers or not; without one the other end is told so.
+    /// Whether there is a link, with long numbers or not; without one the other end is informed.
     fn is_connected(&mut self, cx: &mut Context<'_, T>, kind: Kind, long: bool) -> bool {
         if self.calls.link().is_long() == long {
             return self.is_linked_with(cx, kind);

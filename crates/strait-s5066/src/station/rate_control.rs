@@ -1,4 +1,4 @@
-//! The rate of what is sent to one peer: changed alone or by agreement, and what is said of it.
+//! The rate towards one peer: changed alone or by agreement, and the messages about it.
 
 use alloc::vec::Vec;
 
@@ -22,8 +22,8 @@ use crate::rate::{Adapt, Rate, Reason};
 /// channel, the next one is so much shorter than the longest.
 const CAUTION: u32 = 8;
 
-/// A transmission to a peer that is known to hear us isn't shorter than so many times what its
-/// answer takes, if there is as much to send: behind a long interleaver more than half of the air
+/// A transmission to a peer that is known to hear this station isn't shorter than so many times its
+/// answer's time, if there is as much to send: behind a long interleaver more than half of the air
 /// would be silent.
 const WORTH: u32 = 4;
 
@@ -53,7 +53,7 @@ pub(super) struct Marks {
     pub(super) valid: bool,
     /// An answer.
     pub(super) ack: bool,
-    /// Tells repeats from new ones.
+    /// Distinguishes repeats from new ones.
     pub(super) frame: u8,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Silence {
     pub(super) met: bool,
 }
 
-/// Chooses the rate of what is sent to one peer.
+/// Chooses the rate towards one peer.
 #[derive(Debug)]
 pub(super) struct RateControl {
     rate: Rate,
@@ -81,13 +81,13 @@ pub(super) struct RateControl {
     missed: Option<usize>,
     /// The same if that may have met others, and the rate didn't fall.
     met: Option<usize>,
-    /// The rate of what it sent last, where the modem tells.
+    /// The rate of its last transmission, if the modem reports it.
     heard_bit_s: Option<u32>,
     /// To be used once the other station has heard that both directions may change.
     granted: Option<usize>,
     /// The other station doesn't change its rate.
     fixed: bool,
-    /// Of what it sent last.
+    /// Of its last transmission.
     snr_centi_db: Option<i16>,
     /// Its report.
     management: Management,
@@ -165,7 +165,7 @@ impl RateControl {
         self.place
     }
 
-    /// The rate of what it sent last, where the modem tells.
+    /// The rate of its last transmission, if the modem reports it.
     pub(super) const fn heard_bit_s(&self) -> Option<u32> {
         self.heard_bit_s
     }
@@ -278,7 +278,7 @@ impl RateControl {
 
     /// A transmission of the peer is over, of a mean signal-to-noise ratio.
     pub(super) fn hear_snr(&mut self, mean_centi_db: i32) {
-        // Half of what was before: one transmission may have had a fade for itself.
+        // Half of the former value: one transmission may have had a fade alone.
         let before = self.snr_centi_db.map_or(mean_centi_db, i32::from);
         self.snr_centi_db = Some(((before + mean_centi_db) / 2) as i16);
     }
@@ -455,8 +455,8 @@ impl RateControl {
         }
     }
 
-    /// The other station knows that it may change: so do we, if both directions change, and say
-    /// that it is done.
+    /// The other station knows that it may change: this one does too, if both directions change,
+    /// and reports it.
     fn confirm<T>(&mut self, link: &Link, transfer: &mut Transfer<T>) {
         if let Some(place) = self.granted.take() {
             self.rate.set(place, Reason::Asked);
@@ -468,7 +468,7 @@ impl RateControl {
         }
     }
 
-    /// There is no agreement: the rate stays what it is.
+    /// There is no agreement: the rate stays unchanged.
     fn stay(&mut self, now: Instant) {
         self.agreement = Agreement::None;
         self.rate.set(self.place, Reason::Failed);
@@ -503,8 +503,8 @@ impl RateControl {
         self.miss_confirmation(cx.now)
     }
 
-    /// Whether a confirmation was waited for: what it confirms is acknowledged once more, or not
-    /// changed after all.
+    /// Whether a confirmation was awaited: its change is acknowledged once more, or not made after
+    /// all.
     fn miss_confirmation(&mut self, now: Instant) -> bool {
         let Agreement::Changed(before, again) = &mut self.agreement else {
             return false;
@@ -701,7 +701,7 @@ impl<'a> Beside<'a> {
         self.ladder.least(transfer.longest(0), self.around)
     }
 
-    /// A dialogue that the other station began is over: who has no data says so by an
+    /// A dialogue that the other station began is over: a station without data shows it by an
     /// acknowledgement (C.6.4.2 (31), (34)).
     fn show_that_it_is_over<T>(&self, transfer: &mut Transfer<T>) {
         if self.link.is_made() && !self.link.is_long() {

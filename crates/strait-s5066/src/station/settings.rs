@@ -38,13 +38,13 @@ pub struct Settings {
     pub calls_max: u32,
     /// The pause after them, in a net twice that from the second row on.
     pub call_pause: Duration,
-    /// Long numbers are offered to peers, and taken, and with them data that comes with calls.
+    /// Long numbers are offered to peers, and accepted, and with them data that comes with calls.
     pub long_numbers: bool,
     /// Peers with which there are none, whatever they say: they may mean something else by the bits
     /// that Edition 3 reserves.
     pub edition_3: Vec<Address>,
-    /// Peers with which something else makes links, such as automatic link establishment: data
-    /// goes, and is taken, without a call before it (B.3).
+    /// Peers whose links are made by other means, such as automatic link establishment: data is
+    /// sent, and accepted, without a call before it (B.3).
     pub without_calls: Vec<Address>,
     /// Data goes with calls to peers that are known to take it.
     pub early_data: bool,
@@ -52,7 +52,7 @@ pub struct Settings {
     pub window: u32,
     /// The longest segment.
     pub segment_octets_max: usize,
-    /// Calls of stations that aren't peers are rejected, and their data without ARQ is taken;
+    /// Calls of stations that aren't peers are rejected, and their data without ARQ is accepted;
     /// without, they are only counted.
     pub strangers: bool,
     /// Stations that aren't peers with which there are links at a time, made by either end; a call

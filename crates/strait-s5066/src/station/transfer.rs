@@ -47,13 +47,13 @@ pub(super) struct Transfer<T> {
     pub(super) expedited: Expedited<T>,
     pub(super) quality: Quality,
     reset: ResetExchange,
-    /// Data came that hasn't been acknowledged.
+    /// Received data hasn't been acknowledged.
     owes_ack: bool,
     /// Data without ARQ.
     plain: Option<Outgoing<T>>,
     /// Finished data without ARQ.
     plain_done: Option<Done<T>>,
-    /// Nothing has said yet that both ends count alike by the link that something else made.
+    /// It hasn't been shown yet that both ends count alike on the link made by other means.
     uneven: bool,
 }
 
@@ -165,13 +165,13 @@ impl<T> Transfer<T> {
             .max(self.expedited.longest(segment))
     }
 
-    /// Octets of what goes without ARQ.
+    /// Octets of data without ARQ.
     pub(super) fn plain_octets(&self, segment: usize, field: usize) -> usize {
         let plain = self.plain.as_ref();
         plain.map_or(0, |plain| plain.all_octets(segment, field))
     }
 
-    /// Takes what is to be sent.
+    /// Takes data to be sent.
     pub(super) fn offer(&mut self, offer: Offer<T>, arq: bool) {
         if !arq {
             self.plain = Some(Outgoing::new(offer));
@@ -195,8 +195,8 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// Drops what goes without ARQ and was given up, unless some of it has left and the rest may
-    /// follow: whether that comes too late, the other end decides.
+    /// Drops given-up data without ARQ, unless some of it has left and the rest may follow: the
+    /// other end decides whether that comes too late.
     pub(super) fn end_given_up(&mut self, may_follow: bool) {
         self.plain
             .take_if(|it| it.ticket().is_none() && !(may_follow && it.has_begun()));
@@ -218,7 +218,7 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// The sending end begins anew, and with it what had `left` whole.
+    /// The sending end begins anew, and with it the data that had `left` completely.
     pub(super) fn restart_sending(&mut self, numbering: Numbering, left: Left) {
         self.send.restart(numbering, left);
         self.expedited.restart(left);
@@ -263,7 +263,7 @@ impl<T> Transfer<T> {
         self.send.probe();
     }
 
-    /// A frame came.
+    /// A frame arrived.
     pub(super) fn hear_data(&mut self, data: &Data<'_>, counts: &mut HfCounts) {
         // It isn't known whether its numbers are still those of before.
         if self.is_resetting() {
@@ -316,7 +316,7 @@ impl<T> Transfer<T> {
         met: bool,
         counts: &mut HfCounts,
     ) {
-        // The other end has been told a lower edge, and forgets what lies above it.
+        // The other end has been given a lower edge, and forgets frames above it.
         if self.reset.commands() {
             return;
         }
@@ -366,7 +366,7 @@ impl<T> Transfer<T> {
         counts.resets += u64::from(self.reset.begin(reset));
     }
 
-    /// A reset came.
+    /// A reset arrived.
     pub(super) fn hear_reset(
         &mut self,
         reset: Reset,
@@ -524,7 +524,7 @@ impl<T> Transfer<T> {
         data.map(|data| space.put(body(data))).is_some()
     }
 
-    /// Writes the next piece of what goes without ARQ.
+    /// Writes the next piece of data without ARQ.
     pub(super) fn write_plain(
         &mut self,
         space: &mut Space<'_>,

@@ -24,7 +24,7 @@ pub(super) const EMPTY: usize = SYNC.len() + 4 + 2;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transmission {
     peer: usize,
-    /// The place of its rate, where rates change, and what follows from it.
+    /// The place of its rate, if rates change, and its consequences.
     place: usize,
     pace: Pace,
     blocks: u32,
@@ -129,7 +129,7 @@ impl Transmission {
         self.ends
     }
 
-    /// Octets of what waited when it began were offered.
+    /// Octets of the data that waited at its beginning were offered.
     pub(super) const fn take(&mut self, octets: usize) {
         self.planned = self.planned.saturating_sub(octets);
     }
@@ -147,7 +147,7 @@ impl Transmission {
         if self.begins {
             let all = self.pace.octets_in(self.blocks);
             room.octets = match self.pace.mode {
-                // The room is what there is by the medium's own.
+                // The room is that by the medium's own.
                 Some(_) => all,
                 None => room.octets.min(all),
             };
@@ -199,7 +199,7 @@ impl Transmission {
     }
 }
 
-/// To whom a D_PDU goes, and from whom.
+/// Receiver and sender of a D_PDU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) to: Address,
@@ -258,12 +258,12 @@ impl Space<'_> {
         self.pace.block
     }
 
-    /// When it may be heard at the latest: what begins a block, with the block's end.
+    /// When it may be heard at the latest: data that begins a block, with the block's end.
     pub(super) fn heard(&self) -> Instant {
         self.room.starts + self.pace.block
     }
 
-    /// When the transmission is over for who hears it, by what it says.
+    /// When the transmission is over for its receivers, by its own statement.
     pub(super) fn over(&self) -> Instant {
         self.heard() + EOT_UNIT * (u32::from(self.eot) + 1)
     }

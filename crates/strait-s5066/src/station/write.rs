@@ -28,7 +28,7 @@ pub(super) struct Writer<'a, T> {
 }
 
 impl<T> Writer<'_, T> {
-    /// Writes what there is, the most urgent first; whether there was anything.
+    /// Writes the available D_PDUs, the most urgent first; whether there were any.
     pub(super) fn write(&mut self) -> bool {
         let word = self.write_word();
         self.on_air.word |= word;
@@ -178,7 +178,7 @@ impl<T> Writer<'_, T> {
         Some(Eow::turn(most).bits())
     }
 
-    /// Client data, without ARQ first: it is what can't wait.
+    /// Client data, without ARQ first: it can't wait.
     fn write_data(&mut self) -> bool {
         let peer = &mut *self.peer;
         if peer.rate.is_talking() || self.on_air.is_brief() {

@@ -1,4 +1,4 @@
-//! Access to the medium: who may begin when.
+//! Access to the medium: which station may begin when.
 //!
 //! Whatever the rule, a station listens before it begins, and one that owes an answer gives it at
 //! once. The rules differ in the other waits.
@@ -22,7 +22,7 @@ use crate::rate::MET_MAX;
 /// By turns, times that an answer takes to begin among which others draw.
 const TURNS_DRAWN: u32 = 4;
 
-/// By turns, halves of that time among which who wasn't answered draws.
+/// By turns, halves of that time among which an unanswered station draws.
 const SILENCE_DRAWN: u32 = 3;
 
 /// With slots of stations, the most doublings of the rounds among which is drawn: 18 s for two
@@ -65,7 +65,7 @@ pub(super) enum Due {
 /// How a transmission of this station begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Begun {
-    /// It says what it owes and nothing else.
+    /// It has only the owed acknowledgements.
     pub(super) brief: bool,
     /// It answers the last received one.
     pub(super) answers: bool,
@@ -90,10 +90,10 @@ pub(super) struct Ended {
     pub(super) latency: Duration,
 }
 
-/// Whom another's transmission was for, when it is over.
+/// The receiver of another's transmission, when it is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
-    /// It spoke to us.
+    /// It addressed this station.
     pub(super) to_us: bool,
     /// The peer that waits for an answer.
     pub(super) owed: Option<usize>,
@@ -108,7 +108,7 @@ pub(super) struct Missed {
     pub(super) absent: bool,
 }
 
-/// Decides when a station may begin, by what was on the air.
+/// Decides when a station may begin, by the earlier transmissions on the air.
 #[derive(Debug)]
 pub(super) struct MediaAccess {
     rule: Access,
@@ -136,16 +136,16 @@ pub(super) struct MediaAccess {
     on_since: Instant,
     /// The end of a transmission of this station without ARQ, if no station was heard since.
     plain_end: Option<Instant>,
-    /// The peer that spoke to us last and waits for an answer.
+    /// The peer that addressed this station last and waits for an answer.
     owed: Option<usize>,
     share: Share,
     chance: Stream,
-    /// Draws what silences it waits for.
+    /// Draws the silences that it waits for.
     silences: Stream,
 }
 
 impl MediaAccess {
-    /// Of a station that is off; `chance` draws its waits, `silences` what it waits for silence.
+    /// Of a station that is off; `chance` draws its waits, `silences` its waits for silence.
     pub(super) fn new(
         settings: &Settings,
         peers: &[Address],
@@ -209,7 +209,7 @@ impl MediaAccess {
         self.answer_margin = settings.answer_margin;
     }
 
-    /// Nothing that can wait is said before a moment.
+    /// No deferrable message is sent before a moment.
     #[cfg(test)]
     pub(super) const fn wait_for_silence(&mut self, until: Instant) {
         self.silent_at = until;
@@ -227,7 +227,7 @@ impl MediaAccess {
         self.share.ended
     }
 
-    /// The peer that spoke to us last and waits for an answer.
+    /// The peer that addressed this station last and waits for an answer.
     pub(super) const fn owed(&self) -> Option<usize> {
         self.owed
     }
@@ -347,8 +347,9 @@ impl MediaAccess {
     /// [`MediaAccess::wait_after_hearing`]). Without slots, the peer that was answered may have
     /// more to say, and isn't heard at once.
     ///
-    /// By turns of two, what it sends without ARQ is followed by as much silence as lets the other
-    /// side begin: what it has would meet the next transmission, or wait until there is none.
+    /// By turns of two, its transmission without ARQ is followed by enough silence for the other
+    /// side to begin: otherwise the other's data would collide with the next transmission, or wait
+    /// until there is none.
     ///
     /// A sender without ARQ isn't told of collisions, either. If it sends `again`, and heard no
     /// station since, it comes later by chance, so that two don't stay in step.
@@ -464,8 +465,8 @@ impl MediaAccess {
                 let wait = self.contend(csma);
                 self.rest_of_turn(csma, wait)
             }
-            // Two that met may both have something for a third. Half the time for an answer tells
-            // whether another has begun.
+            // Two stations that collided may both have data for a third. Half the time for an
+            // answer shows whether another has begun.
             Access::Turns if self.nodes() > 1 => {
                 self.answer_time() / 2 * self.chance.below(SILENCE_DRAWN.into()) as u32
             }
@@ -540,8 +541,9 @@ impl MediaAccess {
         wait.saturating_sub(passed)
     }
 
-    /// Whether what begins at this moment does so before the slot for an answer is over, as the
-    /// answer does, and what met the transmission before: all others begin later.
+    /// Whether a transmission that begins at this moment does so before the slot for an answer is
+    /// over, like the answer, and like one that collided with the transmission before: all others
+    /// begin later.
     fn is_in_answer_slot(&self, begins: Instant) -> bool {
         let Access::Csma(csma) = self.rule else {
             return false;
@@ -549,18 +551,18 @@ impl MediaAccess {
         begins <= self.share.ended + self.guard + self.slot(csma)
     }
 
-    /// Whether something was understood of what was heard last.
+    /// Whether any of the last received transmission was understood.
     pub(super) fn is_understood(&self) -> bool {
         self.share.understood == Some(true)
     }
 
-    /// Whether what was heard last began when the answer to the transmission before was due, and
+    /// Whether the last received transmission began when the answer to the one before was due, and
     /// some of it was understood.
     pub(super) fn is_understood_answer(&self) -> bool {
         self.share.answers && self.is_understood()
     }
 
-    /// Whether an unanswered transmission may have met others, and says nothing of the channel.
+    /// Whether an unanswered transmission may have collided, and says nothing of the channel.
     pub(super) const fn others_may_meet(&self) -> bool {
         matches!(self.rule, Access::Csma(_))
     }
@@ -601,9 +603,8 @@ impl MediaAccess {
         }
     }
 
-    /// How long this station waits for a silence in which it says what can wait. Where waits are
-    /// drawn, all know of the same silence, and those that have something of the kind would begin
-    /// at once.
+    /// How long this station waits for a silence for deferrable messages. If waits are drawn, all
+    /// know of the same silence, and those that have such messages would begin at once.
     pub(super) fn silence(&mut self) -> Duration {
         let among = match self.rule {
             Access::Csma(csma) if csma.order != Order::Address => self.slot(csma) * csma.slots,
@@ -670,7 +671,7 @@ impl MediaAccess {
         u32::try_from(before).unwrap_or(u32::MAX)
     }
 
-    /// Notes with whom answers go to and fro.
+    /// Notes the peer with which answers alternate.
     fn note_exchange(&mut self, owed: Option<usize>) {
         let known = self.share.exchange;
         self.share.exchange = owed.map(|number| match known {
@@ -679,7 +680,7 @@ impl MediaAccess {
         });
     }
 
-    /// By turns, what a station waits that wasn't spoken to, or lets others in.
+    /// By turns, the wait of a station that wasn't addressed, or lets others in.
     fn draw_turn(&mut self) -> Duration {
         self.share.held = None;
         self.answer_time() * (1 + self.chance.below(TURNS_DRAWN.into()) as u32)
@@ -693,8 +694,8 @@ impl MediaAccess {
         long && self.nodes() > 1 && self.rule == Access::Turns
     }
 
-    /// Whether a transmission to a peer that begins now is to say what it owes and nothing else:
-    /// two that have more and more for each other would never let others in.
+    /// Whether a transmission to a peer that begins now is to have only the owed acknowledgements:
+    /// two stations with ever more data for each other would never let others in.
     fn is_brief(&mut self, now: Instant, to: usize) -> bool {
         if self.owed == Some(to) && self.lets_in(now) {
             return true;
@@ -760,13 +761,14 @@ impl MediaAccess {
         self.answer_time() * 4 + self.round()
     }
 
-    /// How long that may take while others use the air. By addresses a caller's turn for one of
-    /// its peers comes when each has had one for each: an exchange, the transmission in which that
-    /// ends, its answer, and the slots until the next. Where waits are drawn, a turn is whose slot
-    /// is first alone: one of 16 is with 0.47 among two and 0.17 among five, so that fewer than one
-    /// caller of a hundred needs more than four such rounds. By turns of three, those that have let
-    /// others in and who waits draw one of four each, which is first alone with 0.22: of one round,
-    /// a fifth of all callers needs more, of four fewer than a hundredth.
+    /// How long that may take while others use the air. By addresses a caller's turn for one of its
+    /// peers comes when each has had one for each: an exchange, the transmission in which that
+    /// ends, its answer, and the slots until the next. If waits are drawn, the station whose slot
+    /// is first alone has the turn: one of 16 is with 0.47 among two and 0.17 among five, so that
+    /// fewer than one caller of a hundred needs more than four such rounds. By turns of three,
+    /// those that have let others in and those that wait draw one of four each, which is first
+    /// alone with 0.22: of one round, a fifth of all callers needs more, of four fewer than a
+    /// hundredth.
     pub(super) fn patience_at_most(&self) -> Duration {
         let (exchange, turns) = match self.rule {
             Access::Csma(csma) if csma.order == Order::Address => (csma.exchange, 1),

@@ -5,7 +5,7 @@ use strait_core::Duration;
 /// How stations share the air.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// By the end of each transmission: who was spoken to begins at once, with whatever it has.
+    /// By the end of each transmission: the addressed station begins at once, with whatever it has.
     /// Made for two.
     #[default]
     Turns,
@@ -26,8 +26,8 @@ impl Access {
     }
 }
 
-/// Turns by slots, as stations in use have them: who owes an answer gives it at once, all else
-/// waits for the station's own slot after the end of the last transmission.
+/// Turns by slots, as in existing stations: a station that owes an answer gives it at once, all
+/// else waits for the station's own slot after the end of the last transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// The length of a slot.
@@ -39,7 +39,7 @@ pub struct Slots {
     /// Octets that the modem gets ahead of time: data that arrives during a transmission must be
     /// behind them.
     pub committed_octets: usize,
-    /// How long what arrived takes to who it is for, where programs of their own hand it on.
+    /// How long received data takes to its recipient, if separate programs deliver it.
     pub delivery: Duration,
 }
 
@@ -57,9 +57,9 @@ impl Slots {
 pub struct Csma {
     /// A station's wait.
     pub order: Order,
-    /// The length of a slot: from one station's decision to begin to when all others hear its
-    /// power. It is never shorter than what the station's own modem takes for that, and to the
-    /// first octet.
+    /// The length of a slot: from one station's decision to begin to the detection of its power by
+    /// all others. It is never shorter than the time of the station's own modem for that, and to
+    /// the first octet.
     pub slot: Duration,
     /// Slots among which is drawn when all is well.
     pub slots: u32,
@@ -76,8 +76,8 @@ pub enum Order {
     Chance,
     /// A time, drawn anew each time from as many slots.
     Jitter,
-    /// The slots of those whose turn is before its own: stations have turns by their addresses,
-    /// beginning behind who spoke last.
+    /// The slots of those whose turn precedes its own: stations have turns by their addresses,
+    /// beginning behind the last sender.
     Address,
 }
 

@@ -1,4 +1,4 @@
-//! How crowded the air is, and who has it.
+//! How crowded the air is, and which station has it.
 
 use strait_core::Instant;
 
@@ -23,7 +23,7 @@ pub(super) struct Share {
     /// The station that had the air isn't known: so many transmissions weren't understood, each an
     /// answer to the one before.
     unknown: u32,
-    /// The peer with whom answers go to and fro, and since when.
+    /// The peer with which answers alternate, and since when.
     pub(super) exchange: Option<(usize, Instant)>,
     /// By turns: since when each transmission was from or for this station, and the next came at
     /// once.
@@ -46,7 +46,7 @@ impl Share {
             self.note_turn(from, to, plain);
             let unknown = core::mem::take(&mut self.unknown);
             if lost_track && unknown % 2 == 1 && !to.is_group() {
-                // It answers what began the exchange, or an answer to an answer to that.
+                // It answers the beginning of the exchange, or an answer to an answer to that.
                 self.last = Some(to);
             }
         } else if !plain {
@@ -70,8 +70,9 @@ impl Share {
         }
     }
 
-    /// A transmission of which nothing was understood is over. Two that are nearer to each other
-    /// than to us may be too fast for us; if it was an answer, who has the air is the same.
+    /// A transmission that wasn't understood at all is over. Two stations that are nearer to each
+    /// other than to this one may be too fast for it; if it was an answer, the same station has the
+    /// air.
     pub(super) fn note_garbled(&mut self) {
         match self.way {
             Some((from, to)) if self.answers => self.way = Some((to, from)),
