@@ -118,7 +118,7 @@ fn shape(class: &str, config: Option<&ShapeConfig>) -> Result<Option<Shape>, Pol
     }
 }
 
-/// Limits what can be asked for to what arithmetic in bits can hold.
+/// Limits requests to values that arithmetic in bits can hold.
 fn octets(octets: Octets) -> u64 {
     octets.0.min(1 << 48)
 }
@@ -174,7 +174,7 @@ fn all_names(config: &PolicyConfig) -> String {
     names.join(", ")
 }
 
-/// Tells parents their children, and finds loops.
+/// Gives parents their children, and finds loops.
 fn connect(config: &PolicyConfig, plan: &mut Plan) -> Result<(), PolicyError> {
     for index in 1..plan.nodes.len() {
         // A way up that doesn't end is a loop.
@@ -398,7 +398,8 @@ fn assign_streams(mut classes: Vec<Class>, plan: &Plan) -> Vec<Class> {
 /// Streams of a link: a segment's header has three bits for them.
 const STREAMS: usize = 8;
 
-/// How many streams each group gets: one each, and what is left one by one to the most crowded.
+/// How many streams each group gets: one each, and the remaining ones one by one to the most
+/// crowded.
 fn deal_streams(sizes: &[usize]) -> Vec<usize> {
     let mut streams = alloc::vec![1usize; sizes.len()];
     for _ in sizes.len()..STREAMS {

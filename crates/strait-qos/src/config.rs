@@ -52,11 +52,11 @@ pub struct PolicyConfig {
     /// With `on_rate_change = "scale"`: the line's rate that those rates are written for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<BitRate>,
-    /// All queues leave out superfluous TCP acknowledgements, as if each said so.
+    /// All queues leave out superfluous TCP acknowledgements, as if each had that key.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub thin_acks: bool,
-    /// On a channel that a neighbour relays by as well, what is for it waits until it may have sent
-    /// on the packet before; so without the key, too.
+    /// On a channel by which a neighbour also forwards, packets for it wait until it may have
+    /// forwarded the packet before; also without the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for_relays: Option<bool>,
     /// Ports of the node whose code points aren't believed: their packets are treated, and
@@ -122,7 +122,7 @@ pub struct ClassConfig {
     /// Rank (wdrr, cbwfq): a band goes only when no lower-numbered band has anything to send; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<u8>,
-    /// Share of what its band may send, in proportion to the others of the band, by octets; 1.
+    /// Share of its band's traffic, in proportion to the others of the band, by octets; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
     /// Its guaranteed rate (htb), or its share as a rate (wdrr, cbwfq).
@@ -150,7 +150,7 @@ pub struct ClassConfig {
     /// A limit on all that it sends, its children included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<ShapeConfig>,
-    /// Packets that may wait; what its queue's kind is known for if left out.
+    /// Packets that may wait; if left out, the usual limit of its queue's kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
     /// Octets that may wait; no limit of its own if left out.
@@ -289,9 +289,9 @@ pub struct RuleConfig {
     /// Octets of the whole IP packet, at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_octets: Option<Octets>,
-    /// Only TCP segments that may overtake data of their own connection without harm: without
-    /// data, FIN and RST, so SYN, SYN-ACK and bare acknowledgements. (A FIN that arrives before
-    /// the data makes the receiver report a gap, and the sender repeat what is still on its way.)
+    /// Only TCP segments that may overtake data of their own connection without harm: without data,
+    /// FIN and RST, that is SYN, SYN-ACK and bare acknowledgements. (A FIN that arrives before the
+    /// data makes the receiver report a gap, and the sender repeat data still under way.)
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub tcp_control: bool,
     /// Code point that matching packets get.

@@ -156,7 +156,7 @@ pub enum PolicyError {
         /// The names of the classes.
         classes: String,
     },
-    /// The class for what behaves like calls isn't among the classes.
+    /// The class for flows that behave like calls isn't among the classes.
     #[error(
         "`observed` names no class `{class}`: write one of {classes}, or \"\" so that only rules \
          decide what a call is"

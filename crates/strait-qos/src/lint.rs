@@ -11,7 +11,7 @@ use crate::plan::{Discipline, NodeIndex, NodeRates, Plan, PlanNode, ShapeKind};
 use crate::policy::Policy;
 use crate::wait::{Line, PACKET_OCTETS_MAX, worst_wait};
 
-/// A burst longer than so much line time is felt by all who wait behind it, in milliseconds.
+/// A burst longer than so much line time delays all packets behind it, in milliseconds.
 const BURST_MS_MAX: u64 = 10;
 
 /// Something to think about, with its reason.
@@ -95,12 +95,12 @@ pub enum Lint {
     },
 }
 
-/// Looks a policy over. Without a line, what depends on its rate isn't looked at.
+/// Examines a policy. Without a line, properties that depend on its rate aren't examined.
 #[must_use]
 pub fn lint(policy: &Policy, line: Option<Line>) -> Vec<Lint> {
     let mut lints: Vec<Lint> = policy.warnings().iter().cloned().map(Lint::from).collect();
     let plan = policy.plan();
-    // Where the line isn't known, sums of fixed rates can still be told.
+    // If the line isn't known, sums of fixed rates can still be judged.
     let rates = plan.rates(line.map_or(u64::MAX >> 16, |line| line.bit_s.max(1)));
     for (index, node) in plan.nodes.iter().enumerate() {
         lints.extend(children(plan, &rates, index, node, line));

@@ -108,12 +108,12 @@ pub struct Verdict {
     pub filter: bool,
     /// The rate that its call needs on the line in bit/s, if its rule has one.
     pub rate_bit_s: Option<u64>,
-    /// A rule says it, and not the default.
+    /// A rule sets it, and not the default.
     pub ruled: bool,
 }
 
-/// By which port a packet came into the node, as far as a policy asks for it
-/// ([`Policy::ingress`]). The default is what the node made itself.
+/// The port by which a packet entered the node, as far as a policy asks for it
+/// ([`Policy::ingress`]). The default is for packets that the node made itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ingress(Option<u8>);
 
@@ -245,7 +245,7 @@ impl Policy {
         Ingress(place.and_then(|place| u8::try_from(place).ok()))
     }
 
-    /// Whether code points of packets that came in there are believed.
+    /// Whether code points of packets that arrived there are believed.
     #[must_use]
     pub fn trusts(&self, from: Ingress) -> bool {
         from.0
@@ -288,7 +288,7 @@ impl Policy {
         self.observed
     }
 
-    /// Whether what is for a relay waits until that may have sent on the packet before.
+    /// Whether packets for a relay wait until it may have forwarded the packet before.
     pub const fn waits_for_relays(&self) -> bool {
         self.waits_for_relays
     }
@@ -417,7 +417,7 @@ fn with_class_mark(verdict: Verdict, classes: &[Class]) -> Verdict {
     }
 }
 
-/// A rule without what the tables already decided.
+/// A rule without the conditions that the tables already decided.
 #[derive(Clone, Debug)]
 struct Rule {
     verdict: Verdict,

@@ -19,9 +19,9 @@ pub const FLOWS_MAX: usize = 256;
 pub struct Head {
     /// Its class.
     pub class: ClassId,
-    /// To whom.
+    /// The receiver.
     pub to: NeighbourId,
-    /// Octets of the packet, or what is left of the one under way.
+    /// Octets of the packet, or the rest of the one under way.
     pub octets: u32,
 }
 
@@ -51,11 +51,11 @@ pub struct Queued {
     pub octets: u64,
 }
 
-/// A packet that isn't to go, and the fate it is to have: destroyed for a reason, or absorbed by
-/// one that waits and says the same.
+/// A packet that isn't to be sent, and its fate: destroyed for a reason, or absorbed by a waiting
+/// one with the same content.
 pub type Refusal = (Packet, Fate);
 
-/// Holds the packets of one port and says which goes next.
+/// Holds the packets of one port and names the next one.
 ///
 /// On each entry its owner first sets the time, and takes the packets that are too old by
 /// [`discard`](Self::discard) until `None`; then `head`, `take` (unless the class's packet is under
@@ -63,7 +63,7 @@ pub type Refusal = (Packet, Fate);
 /// in between. A scheduler destroys no packet: each comes out again.
 /// # Examples
 ///
-/// A packet of a higher rank goes first, whichever came first:
+/// A packet of a higher rank goes first, whatever the order of arrival:
 ///
 /// ```
 /// use strait_core::fate::{Fate, Ledger, Origin};
@@ -120,7 +120,7 @@ pub trait Scheduler: fmt::Debug {
     /// The costs of octets for each neighbour on the line that they share.
     fn set_costs(&mut self, costs: &Costs);
 
-    /// The links behind it repeat what they lose, and take so many octets in a round trip: see
+    /// The links behind it repeat their losses, and take so many octets in a round trip: see
     /// [`Limits::over`].
     fn set_trip_octets(&mut self, octets: u64);
 
@@ -177,8 +177,8 @@ pub trait Scheduler: fmt::Debug {
     /// The waiting packets of a class, without the packet under way.
     fn queued(&self, class: ClassId) -> Queued;
 
-    /// Whether the flows that a neighbour sends have, each, at least as many octets waiting in a
-    /// class as flows there have on average. Where flows aren't told apart it always is so.
+    /// Whether the flows of a neighbour have, each, at least as many octets waiting in a class as
+    /// flows there have on average. Always true if flows aren't separated.
     fn has_share(&self, class: ClassId, from: (PortId, NeighbourId)) -> bool;
 
     /// Octets that are left of a class's packet that is under way.

@@ -1,4 +1,4 @@
-//! How a network that carries a gateway's frames learns what is in them.
+//! How a network that carries a gateway's frames learns their contents.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
@@ -12,8 +12,8 @@ use crate::policy::{Policy, PolicyError};
 
 impl PolicyConfig {
     /// For each class the code point of datagrams that carry its packets (RFC 2983): the first in
-    /// its rules by which such a datagram comes into the same class again, under this policy. Best
-    /// effort where there is none.
+    /// its rules by which such a datagram returns to the same class, under this policy. Best effort
+    /// without one.
     ///
     /// # Errors
     /// The fault of the policy.

@@ -175,7 +175,7 @@ impl Book<'_> {
         Some(self.shaped(index, node, curve, because))
     }
 
-    /// Strict priority: the higher bands take what they can get at most.
+    /// Strict priority: the higher bands take the most that they can get.
     fn after_higher_bands(
         &self,
         index: NodeIndex,
@@ -274,15 +274,15 @@ impl Book<'_> {
         })
     }
 
-    /// Whether anything holds back what a node has to send.
+    /// Whether a node's packets are held back.
     fn is_limited(&self, index: NodeIndex) -> bool {
         let below = self.plan.nodes.iter().enumerate();
         let mut below = below.filter(|(it, _)| self.plan.up(*it).any(|(node, _)| node == index));
         below.any(|(_, node)| node.shape.is_some() || node.discipline.is_htb())
     }
 
-    /// Token buckets: who is within its guarantee goes before all who borrow, by priority. So a
-    /// class has its own after those of its priority and before.
+    /// Token buckets: a class within its guarantee precedes all that borrow, by priority. A class
+    /// therefore has its own after those of its priority and before.
     fn guaranteed(
         &self,
         index: NodeIndex,
@@ -403,7 +403,7 @@ impl Book<'_> {
         let rate = kept.min(curve.bit_s);
         let pause = match shape.kind {
             ShapeKind::TokenBucket | ShapeKind::VirtualClock => PACKET_OCTETS_MAX as f64 * 8.0,
-            // Credit comes an interval late, and a packet may have overdrawn it.
+            // Credit arrives an interval late, and a packet may have overdrawn it.
             ShapeKind::Average | ShapeKind::Peak => {
                 (shape.burst_octets(bit_s) + PACKET_OCTETS_MAX) as f64 * 8.0
             }
@@ -494,7 +494,8 @@ fn kept_bit_s(shape: &Shape, bit_s: u64, held_up_s: f64) -> f64 {
         let lost_s = (held_up_s - room(octets) * 8.0 / rate).max(0.0);
         octets * 8.0 / (octets * 8.0 / rate + lost_s)
     };
-    // In between it is more: least for the shortest, the longest, or what just fills the bucket.
+    // In between it is more: least for the shortest, the longest, or one that just fills the
+    // bucket.
     let most = PACKET_OCTETS_MAX as f64;
     let lengths = [
         PACKET_OCTETS_MIN,

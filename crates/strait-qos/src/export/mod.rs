@@ -1,5 +1,4 @@
-//! A policy for the Linux kernel: what rules say as an nftables ruleset, what classes say as
-//! `tc` commands.
+//! A policy for the Linux kernel: rules as an nftables ruleset, classes as `tc` commands.
 //!
 //! All classes become one tree of HTB, the only discipline with classes that every kernel has;
 //! strict bands beside token buckets become PRIO, if the kernel has it. nftables sets each packet's
@@ -42,7 +41,7 @@ impl Export {
     pub const HANDLE: u16 = 0x57a1;
     /// The families of nftables with an exported table.
     pub const FAMILIES: [&str; 2] = ["inet", "arp"];
-    /// The handle of what is below the root where that isn't the tree of classes.
+    /// The handle of the part below the root where that isn't the tree of classes.
     const BELOW: u16 = 0x57a2;
     /// The handle of the tree of classes below PRIO.
     const LOWEST: u16 = 0x57a3;
@@ -94,11 +93,11 @@ pub enum ExportError {
     },
 }
 
-/// Writes a policy for the kernel. `line` is what the interface's line carries; without it the
-/// policy's own `line` or `shape` has to say it.
+/// Writes a policy for the kernel. `line` is the rate of the interface's line; without it the
+/// policy's own `line` or `shape` has to name it.
 ///
 /// # Errors
-/// The policy is wrong, or nothing says how much the line carries.
+/// The policy is wrong, or the rate of the line is unknown.
 pub fn export(
     config: &PolicyConfig,
     interface: &str,

@@ -168,8 +168,7 @@ fn policed(policy: &Policy, class: ClassId) -> Option<String> {
     bucket(police).map(|_| format!("police_{}", class.0))
 }
 
-/// A policer that nftables has: one bucket, and what is beyond it is dropped or goes in another
-/// class.
+/// A policer that nftables has: one bucket, with excess packets dropped or moved to another class.
 struct Bucket<'a> {
     octets_s: u64,
     burst_octets: u64,
@@ -209,7 +208,7 @@ fn policers(policy: &Policy, tree: &Tree<'_>, text: &mut String, notes: &mut Vec
             continue;
         };
         let (rate, burst) = (bucket.octets_s, bucket.burst_octets);
-        // Linux adds a second of the rate to the burst that it is told.
+        // Linux adds a second of the rate to the configured burst.
         let told = burst.saturating_sub(rate);
         if burst < rate {
             notes.push(format!(

@@ -10,8 +10,8 @@ use super::{Export, Queues, minor};
 use crate::plan::{Discipline, NodeIndex, NodeRates, Plan, PlanNode, Shape, ShapeKind};
 use crate::policy::Policy;
 
-/// The rate of a class that is to have no guarantee, in bit/s. HTB serves what is within its rate
-/// before what borrows, whatever the priorities, so this is what a lower band takes from a higher
+/// The rate of a class without a guarantee, in bit/s. HTB serves traffic within its rate before
+/// borrowing traffic, whatever the priorities, so that a lower band takes this much from a higher
 /// one. Less would overflow the 274 s that a bucket of one packet can hold in the kernel's ticks.
 const UNGUARANTEED_BIT_S: u64 = 400;
 /// HTB warns above it.

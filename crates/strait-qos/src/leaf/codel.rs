@@ -1,5 +1,5 @@
-//! Controlled delay (RFC 8289): a queue that stays long is told to its senders by a drop now and
-//! then, the more often the longer it stays.
+//! Controlled delay (RFC 8289): a drop now and then reports a queue that stays long to its senders,
+//! the more often the longer it stays.
 
 use strait_core::rate::LineRate;
 use strait_core::time::nanos;

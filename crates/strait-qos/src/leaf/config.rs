@@ -84,7 +84,7 @@ impl QueueConfig {
         }
     }
 
-    /// The first key whose value can't work, and what would.
+    /// The first key with an impossible value, and a valid one.
     pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Fifo(_) | Self::Fair(_) => None,
@@ -99,8 +99,8 @@ impl QueueConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FifoConfig {
-    /// A TCP segment that is sent again while its first copy still waits is left out: the first
-    /// copy says all that it says.
+    /// A repeated TCP segment whose first copy still waits is left out: the first copy contains all
+    /// of it.
     pub absorb_repeats: bool,
     /// A TCP acknowledgement that an earlier and a later one of its connection make superfluous is
     /// left out.
@@ -129,7 +129,7 @@ pub struct FairConfig {
 pub struct SfqConfig {
     /// Flows that may have packets at a time.
     pub flows: u32,
-    /// Hash buckets that flows are told apart by.
+    /// Hash buckets that separate flows.
     pub buckets: u32,
     /// Packets of one flow.
     pub depth: u32,
@@ -202,7 +202,7 @@ impl SfqConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FqCodelConfig {
-    /// Hash buckets that flows are told apart by.
+    /// Hash buckets that separate flows.
     pub flows: u32,
     /// Octets a turn; the port's MTU if left out. 300 B favours small packets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,8 +212,8 @@ pub struct FqCodelConfig {
     /// line a packet being sent is no bad queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Time>,
-    /// How long it may take longer before something is dropped. If left out, 100 ms (RFC 8289
-    /// section 4.3), prolonged by what the target is above 5 ms, and at least twice the target.
+    /// How long it may take longer before a packet is dropped. If left out, 100 ms (RFC 8289
+    /// section 4.3), prolonged by the target's excess over 5 ms, and at least twice the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Time>,
     /// Packets of transports that understand it are marked instead of dropped (RFC 3168).

@@ -1,4 +1,4 @@
-//! The flows of one leaf, and whose turn it is.
+//! The flows of one leaf, and their turns.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -18,14 +18,14 @@ use crate::repeat::same_flow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowKey {
     pub(super) to: NeighbourId,
-    /// Which of the flows to that neighbour; 0 if they aren't told apart.
+    /// The number of the flow to that neighbour; 0 if flows aren't separated.
     bucket: u32,
 }
 
-/// How flows are told apart.
+/// How flows are separated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hashing {
-    /// Flows to one neighbour that can be told apart; others share a queue by chance.
+    /// Flows to one neighbour that can be separated; others share a queue by chance.
     pub(super) buckets: u32,
     /// Changes which of them do.
     pub(super) salt: u64,
@@ -62,8 +62,8 @@ fn flow_hash(salt: u64, info: &PacketInfo) -> u64 {
     hash64(salt, &words)
 }
 
-/// The packets of one key. A flow without packets is none, but where what it has had still counts:
-/// there it keeps its place. All are looked at again and again, so little is in the list itself.
+/// The packets of one key. A flow without packets is none, unless its past service still counts:
+/// there it keeps its place. All are examined again and again, so that the list itself is small.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
@@ -172,8 +172,8 @@ pub(super) struct Shares {
     pub(super) long_octets: u32,
 }
 
-/// How many times its octets a packet counts: of one class of assured forwarding, what has a higher
-/// drop precedence gives way to what has a lower one (RFC 2597 section 2), and still goes on.
+/// How many times its octets a packet counts: of one class of assured forwarding, a higher drop
+/// precedence gives way to a lower one (RFC 2597 section 2), and still progresses.
 pub(super) fn burden(packet: &Packet) -> u64 {
     let mark = Dscp::new(packet.info().dscp);
     let assured = mark.and_then(Dscp::assured);
@@ -209,7 +209,7 @@ impl Turn {
         }
     }
 
-    /// Whether what a flow has had counts while it has no packets.
+    /// Whether a flow's past service counts while it has no packets.
     const fn keeps_idle(self) -> bool {
         matches!(self, Self::NewFirst(_) | Self::Shares(_))
     }
@@ -227,7 +227,7 @@ pub(super) struct Flows {
     clock: i64,
     turn: Turn,
     flows_max: usize,
-    /// Of shares: what octets for each neighbour count.
+    /// Of shares: the weight of octets for each neighbour.
     costs: Costs,
     /// The buffer of an emptied flow, kept so that an intermittent one doesn't allocate.
     spare: Option<Box<Waiting>>,
@@ -318,7 +318,7 @@ impl Flows {
         }
     }
 
-    /// The flow whose turn comes first among those with packets for whom `to` holds.
+    /// The flow whose turn comes first among those with packets for which `to` holds.
     pub(super) fn first(&self, to: impl Fn(NeighbourId) -> bool) -> Option<usize> {
         if let Turn::Shares(shares) = self.turn {
             let flows = self.list.iter().enumerate();
@@ -455,7 +455,7 @@ impl Flows {
         }
     }
 
-    /// Keeps what a flow had that has nothing any more.
+    /// Keeps the past service of a flow that is empty now.
     fn keep(&mut self, waiting: Option<Box<Waiting>>) {
         if let Some(mut waiting) = waiting {
             waiting.packets.clear();
@@ -464,8 +464,8 @@ impl Flows {
         }
     }
 
-    /// Sorts all packets into flows anew; inside each they keep the order in which they came.
-    /// Those of flows that are too many now come back.
+    /// Sorts all packets into flows anew; inside each they keep their order of arrival. Those of
+    /// flows that are too many now are returned.
     pub(super) fn rehash(&mut self, hashing: Hashing) -> Vec<Packet> {
         let old = core::mem::take(&mut self.list);
         (self.new, self.busy) = (0, 0);
@@ -485,7 +485,7 @@ impl Flows {
         left
     }
 
-    /// Asserts what holds between calls.
+    /// Asserts the conditions that hold between calls.
     pub(super) fn check(&self, hashing: Hashing) {
         let keeps_idle = self.turn.keeps_idle();
         let busy = self.list.iter().filter(|flow| !flow.packets().is_empty());

@@ -45,10 +45,9 @@ const FAIR_PACKETS_LEAST: u64 = 8;
 /// turn. Requests (for an echo, a name, a connection) have longer ages, and wait for its end.
 const REAL_TIME: Duration = Duration::from_secs(5);
 
-/// How many times its class's age a packet may wait in a `fair` queue: as many times as what the
-/// queue holds at least takes [`FAIR_WAIT`] on the line, else the queue of a very slow line would
-/// hold what grows too old in it. An age below that wait says how long a packet is of use, and
-/// stays.
+/// How many times its class's age a packet may wait in a `fair` queue: as many times as the least
+/// content of the queue takes [`FAIR_WAIT`] on the line; otherwise packets would grow too old in
+/// the queue of a very slow line. An age below that wait is the useful life of a packet, and stays.
 fn fair_stretch(age: Duration, octets_most: u64, rate: LineRate, mtu_octets: u32) -> f64 {
     if age < FAIR_WAIT {
         return 1.0;
@@ -57,10 +56,10 @@ fn fair_stretch(age: Duration, octets_most: u64, rate: LineRate, mtu_octets: u32
     (rate.time_for(held).as_secs_f64() / FAIR_WAIT.as_secs_f64()).max(1.0)
 }
 
-/// A class's limit of age on a line. The time of a packet that nothing interrupts comes on top,
-/// else what is due next would be given up while one leaves that came before. So does a turn of the
-/// other side's, in which nothing can go, unless the class is for packets in real time. `fair` is
-/// the class's limit of octets, if its queue is of that kind.
+/// A class's limit of age on a line. The time of an uninterruptible packet comes on top; otherwise
+/// the next packet would be given up while an earlier one is being sent. So does a turn of the
+/// other side, unless the class is for packets in real time. `fair` is the class's limit of octets,
+/// if its queue is of that kind.
 pub(crate) fn age_on(age: Duration, fair: Option<u64>, rate: LineRate, site: Site) -> Duration {
     let stretch = |octets| fair_stretch(age, octets, rate, site.mtu_octets);
     let uncut = rate.time_for(u64::from(site.unit_octets));
@@ -101,7 +100,7 @@ impl Default for Site {
 }
 
 /// The queue of a class: a queue for each neighbour that has packets here, or for each flow to a
-/// neighbour if its kind tells them apart.
+/// neighbour if its kind separates them.
 ///
 /// Fields that each packet needs come first.
 #[derive(Debug)]
@@ -375,7 +374,7 @@ impl Leaf {
 
     fn limit_age(&self, packet: &mut Packet) {
         if let Some(mut age) = self.age {
-            // The next acknowledgement says the same, and more: a turn's worth of them isn't kept.
+            // The next acknowledgement includes this one: a turn's worth of them isn't kept.
             let is_short = |least| (REAL_TIME..FAIR_WAIT).contains(&least);
             if packet.info().tcp_bare == Some(TcpFlags::ACK) && self.age_least.is_some_and(is_short)
             {
@@ -422,7 +421,7 @@ impl Leaf {
         }
     }
 
-    /// Sees to it that another packet of so many octets fits, or tells why it can't.
+    /// Ensures that another packet of so many octets fits, or returns why it can't.
     fn make_room(
         &mut self,
         key: FlowKey,
@@ -694,7 +693,7 @@ impl Leaf {
         }
     }
 
-    /// Asserts what holds between calls.
+    /// Asserts the conditions that hold between calls.
     pub(crate) fn check(&self, class: ClassId) {
         self.flows.check(self.hashing);
         let mut sum = Queued::default();

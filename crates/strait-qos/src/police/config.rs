@@ -1,4 +1,4 @@
-//! `police = { … }` of a class: what may come in.
+//! `police = { … }` of a class: the packets that may enter.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -155,7 +155,7 @@ pub struct SrTcmConfig {
     pub burst: Octets,
     /// Excess burst size: yellow. Filled only while the committed burst is full.
     pub excess_burst: Octets,
-    /// Whether a packet keeps at least the colour it came with.
+    /// Whether a packet keeps at least its colour on arrival.
     #[serde(default)]
     pub aware: bool,
     /// Code points that arrive yellow; AFx2 if left out.
@@ -188,7 +188,7 @@ pub struct TrTcmConfig {
     pub burst: Octets,
     /// Peak information rate, at least the committed one.
     pub peak_rate: BitRate,
-    /// Peak burst size: what exceeds it is red.
+    /// Peak burst size: packets beyond it are red.
     pub peak_burst: Octets,
     /// As for `srtcm`.
     #[serde(default)]
@@ -278,7 +278,7 @@ impl PoliceConfig {
         aware.then(|| [or_assured(yellow, 2), or_assured(red, 3)])
     }
 
-    /// The first key whose value can't work, and what would.
+    /// The first key with an impossible value, and a valid one.
     pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
         const ZERO: Octets = Octets(0);
         match self {

@@ -4,7 +4,7 @@ use strait_core::time::nanos;
 
 use super::shaper::time_for;
 
-/// A minute: what a bucket can owe, and the longest pause that counts (Linux's `mbuffer`).
+/// A minute: the greatest debt of a bucket, and the longest pause that counts (Linux's `mbuffer`).
 pub(super) const SPAN_MAX_NS: i64 = 60_000_000_000;
 
 /// A token bucket counted in nanoseconds of its rate.

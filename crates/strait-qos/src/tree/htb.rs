@@ -5,10 +5,10 @@
 //! The next packet is chosen by the level of the paying class (a class's own tokens before borrowed
 //! ones), then by priority, then in turns.
 //!
-//! The exact form does what Linux's `sch_htb` does, also where that surprises: children within
-//! their rates send whatever their parents' ceilings are; a turn may begin without credit, so that
-//! quanta below a packet's size make turns of one packet each; the automatic quantum is clamped to
-//! 1000 … 200,000 octets. The strict form holds every ceiling, and its quanta follow the rates, the
+//! The exact form follows Linux's `sch_htb`, also in its surprises: children within their rates
+//! send whatever their parents' ceilings are; a turn may begin without credit, so that quanta below
+//! a packet's size make turns of one packet each; the automatic quantum is clamped to 1000 …
+//! 200,000 octets. The strict form holds every ceiling, and its quanta follow the rates, the
 //! smallest a whole packet.
 
 use alloc::vec::Vec;
@@ -67,7 +67,7 @@ struct Class {
     /// Level of the lender and priority as one number, or [`NOBODY`].
     key: u8,
     deficit: [i64; HTB_LEVELS],
-    /// Inner class: whose turn it is among those that borrow from it, by priority.
+    /// Inner class: the turn of those that borrow from it, by priority.
     turn: [Slot; PRIOS],
     children: Set,
     /// The leaves below it, or itself.
@@ -82,7 +82,7 @@ pub(super) struct Htb {
     classes: Vec<Class>,
     /// Each after its parent.
     order: Vec<Slot>,
-    /// Whose turn it is among those that pay by themselves, by level and priority.
+    /// The turn of those that pay alone, by level and priority.
     turn: [[Slot; PRIOS]; HTB_LEVELS],
     active: Set,
     /// When some class's mode changes next.
@@ -168,7 +168,7 @@ impl Htb {
         htb
     }
 
-    /// Tells each class which classes and leaves are below it.
+    /// Gives each class the classes and leaves below it.
     fn relate(&mut self) {
         for slot in self.order.clone().into_iter().rev() {
             let Some(class) = self.classes.get_mut(slot) else {

@@ -1,5 +1,4 @@
-//! The scheduler: leaves that hold packets, under a tree of nodes that share what their parents
-//! give them.
+//! The scheduler: leaves that hold packets, under a tree of nodes that share their parents' rates.
 //!
 //! A node offers its next packet; its parent takes one of its children's offers; the port takes the
 //! root's. An offer changes nothing. Sent octets are charged on the whole way up: to the shares and
@@ -30,8 +29,8 @@ use crate::scheduler::{Eligibility, Head, Queued, Refusal, Scheduler};
 /// Place of a child among those that a node schedules.
 type Slot = usize;
 
-/// Schedules a port as its policy's [`Plan`] says. In a class, neighbours go in turn, a packet
-/// each, or as the class's queue orders them; in a flow, first come, first served.
+/// Schedules a port by its policy's [`Plan`]. In a class, neighbours take turns, a packet each, or
+/// in the order of the class's queue; in a flow, first come, first served.
 ///
 /// Fields that each packet needs come first, as long as a line of the processor's cache.
 #[derive(Debug)]
@@ -213,7 +212,7 @@ impl Tree {
         self.leaf(class)?.front(to)
     }
 
-    /// The class's queue changed: tells the nodes above whether it has something to send.
+    /// The class's queue changed: informs the nodes above whether it has a packet to send.
     fn touch(&mut self, class: ClassId) {
         let at = class.index();
         let Some(state) = self.leaves.get_mut(at) else {
@@ -279,7 +278,7 @@ impl Tree {
         let node = self.nodes.get(index).filter(|node| node.backlogged > 0)?;
         if let Some(head) = self.unshaped(node, eligible) {
             let at = self.shaped(node, head).max(self.now);
-            // Until then time may change whose turn it is, and something shorter go sooner.
+            // Until then time may change the turn, and a shorter packet go sooner.
             let change = (at > self.now).then(|| self.change_below(node, eligible));
             return change
                 .flatten()
@@ -306,7 +305,7 @@ impl Tree {
         shaper.map_or(self.now, |shaper| shaper.when(head.octets))
     }
 
-    /// When time alone may next change what is offered to a node.
+    /// When time alone may next change the offer to a node.
     fn change_below(&self, node: &Node, eligible: &dyn Eligibility) -> Option<Instant> {
         let change = |child: NodeIndex| {
             let child = self.nodes.get(child).filter(|child| child.backlogged > 0)?;

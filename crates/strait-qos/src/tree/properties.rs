@@ -44,7 +44,7 @@ fn drawn(limits: bool) -> impl Strategy<Value = Drawn> {
     )
 }
 
-/// A class with others below it: how they share, if it says so, and their number.
+/// A class with others below it: their discipline, if it has one, and their number.
 pub(super) type Group = (Drawn, Option<usize>, Vec<Drawn>);
 
 #[derive(Clone, Debug)]
@@ -223,7 +223,7 @@ impl Run {
         self.check();
     }
 
-    /// Waits for what is held back until nothing is.
+    /// Waits until no packet is held back.
     fn drain_in_time(&mut self) {
         let mut waits = 0;
         while self.tree.total().packets > 0 {

@@ -19,8 +19,8 @@ const DEBT_MAX: i64 = UNITS << 17;
 /// for the others' turns. It does so once a round: a node that has sent stays until its turn comes
 /// again, and only one that has not sent since its last turn, and has no debt, leaves.
 ///
-/// Between calls the front's credit is positive. A node that is passed over, because nothing of it
-/// may go, keeps what credit it has but gains none on top, and one without backlog keeps none.
+/// Between calls the front's credit is positive. A node that is passed over, because none of its
+/// packets may go, keeps its credit but gains none on top, and one without backlog keeps none.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     turns: Vec<Turn>,
@@ -152,7 +152,7 @@ impl Ring {
         }
     }
 
-    /// Asserts what holds between calls.
+    /// Asserts the conditions that hold between calls.
     pub(super) fn check(&self) {
         for (place, turn) in self.turns.iter().enumerate() {
             assert!(

@@ -37,7 +37,7 @@ enum State {
     /// Token bucket and virtual clock: when the bucket would be full again (the virtual clock's
     /// time, if the bucket holds nothing).
     Clock { full_at: Instant },
-    /// Credit that comes once an interval, all at a time.
+    /// Credit that arrives once an interval, all at a time.
     Interval {
         /// The beginning of the first interval counted in.
         epoch: Option<Instant>,

@@ -42,7 +42,7 @@ struct Sent {
     onward: u8,
 }
 
-/// For whom a frame was, its octets, and how long the medium was busy with it.
+/// The receiver of a frame, its octets, and how long the medium was busy with it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Took {
     pub(super) to: NeighbourId,
@@ -118,7 +118,7 @@ pub(super) struct Airtime {
 }
 
 impl Airtime {
-    /// The medium has taken a frame.
+    /// The medium has accepted a frame.
     pub(super) fn sends(
         &mut self,
         id: TxId,
@@ -157,9 +157,9 @@ impl Airtime {
         })
     }
 
-    /// For how long others send what such a frame carried on to where this one would meet them: on
-    /// the first links of a way no two send at a time. Nothing in front of what ends at the
-    /// neighbour.
+    /// How long others forward the content of such a frame until this station could collide with
+    /// them: on the first links of a path no two send at a time. Nothing for packets that end at
+    /// the neighbour.
     pub(super) fn relayed(&mut self, took: &Took) -> Option<Duration> {
         let key = (took.to, took.octets / ALIKE);
         let least = self.least.entry(key).or_insert(Least::NONE);
@@ -173,8 +173,8 @@ impl Airtime {
         self.least.get(&(to, octets / ALIKE)).map(Least::get)
     }
 
-    /// Takes note of what a frame took. Gives new costs if they differ much from the last ones.
-    /// Short frames tell of the medium's own times, not of a rate.
+    /// Notes the time of a frame. Gives new costs if they differ much from the last ones. Short
+    /// frames show the medium's own times, not a rate.
     pub(super) fn counts(&mut self, took: Took, last: &Costs) -> Option<Costs> {
         let Took {
             to, octets, busy, ..

@@ -45,7 +45,7 @@ impl Frames {
         }
     }
 
-    /// Cuts and checks by what is so now.
+    /// Cuts and checks by the present state.
     fn adjust(&mut self, queue: &Queue) {
         for (number, (sender, receiver)) in self.others.iter_mut().enumerate() {
             let (settings, short, urgent) = self.segments.cut(queue, number);

@@ -81,8 +81,8 @@ impl Frames {
         })
     }
 
-    /// Plans what becomes of the line from `at` on: where a call's packet is due before anything
-    /// useful could leave, and its moment is well known, the line rests for it.
+    /// Plans the line from `at` on: if a call's packet is due before a useful piece could leave,
+    /// and its moment is well known, the line rests for it.
     pub(super) fn plan_rest(
         &self,
         queue: &mut Queue,

@@ -1,4 +1,4 @@
-//! A port with a radio: a STANAG 5066 station takes packets from the queue as its turn goes on, and
+//! A port with a radio: a STANAG 5066 station takes packets from the queue during its turn, and
 //! holds them until their station has them.
 
 use alloc::vec::Vec;
@@ -32,16 +32,16 @@ mod clients;
 mod probe;
 mod search;
 
-/// About what a D_PDU has, for those who ask.
+/// About the octets of a D_PDU, for services that ask.
 const D_PDU_OCTETS: u32 = 64;
 
-/// A station, and what it has to know of the port's packets.
+/// A station, and its knowledge of the port's packets.
 #[derive(Debug)]
 pub(super) struct Hf {
     station: Station<Ticket>,
     /// The interface for programs beside the gateway.
     sis: Sis<Client>,
-    /// Where they come, until the driver has been told.
+    /// Their place, until the driver has been informed.
     listens: Option<SocketAddr>,
     /// Clients of its own.
     probes: Vec<Probe>,
@@ -57,7 +57,7 @@ pub(super) struct Hf {
     search: Option<Search>,
     /// Links lost, as far as this was heeded.
     links_lost: u64,
-    /// A turn waits until then for what services have for it.
+    /// A turn waits until then for the data that services have for it.
     waits: Option<Instant>,
 }
 
@@ -98,7 +98,7 @@ impl Hf {
         }
     }
 
-    /// Whether a hard link lets packets go to a neighbour: of which client they are, each says.
+    /// Whether a hard link lets packets go to a neighbour: each names its client.
     fn lets_packets(&self, to: usize) -> bool {
         let saps = [s_pdu::SAP_IP, s_pdu::SAP_ETHER];
         saps.iter().any(|sap| self.sis.lets(to, *sap, *sap))
@@ -146,13 +146,13 @@ impl Hf {
         self.station.peer(to).is_some_and(Peer::is_answered)
     }
 
-    /// When what the station has for a neighbour that doesn't answer is as old as a queue may be,
-    /// and whose it is.
+    /// When the station's data for a neighbour that doesn't answer is as old as a queue may be, and
+    /// its neighbour.
     fn handed_expires(&self) -> Option<(Instant, NeighbourId)> {
         self.ip.handed_expires(|to| !self.is_answered(to))
     }
 
-    /// Takes from the station what is that old. `true` if there was any.
+    /// Takes data that is that old from the station. `true` if there was any.
     fn give_up_unanswered(&mut self, now: Instant) -> bool {
         let due = self.handed_expires().filter(|(at, _)| *at <= now);
         if due.is_none() {
@@ -220,7 +220,7 @@ impl Hf {
         }
     }
 
-    /// Plans a turn: for whom the head packet is, or to whom the station has something to say.
+    /// Plans a turn: the neighbour of the head packet, or of the station's messages.
     fn begin_turn(&mut self, queue: &Queue, now: Instant, room: Room) -> Option<()> {
         let head = queue.head(self);
         if let Some(head) = head.filter(|head| self.ip.repeats(head.to, head.class)) {
@@ -489,7 +489,7 @@ impl Link for Hf {
                 self.arrive(now, &received, s_pdu);
                 continue;
             };
-            // A packet comes by a route's neighbour.
+            // A packet arrives by a route's neighbour.
             let from = received.from.filter(|from| *from < self.station.peers());
             let Some(from) = from else { continue };
             if self.sis.is_late(now, &data) {

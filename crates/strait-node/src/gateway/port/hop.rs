@@ -181,7 +181,7 @@ impl Hops {
         again.next()
     }
 
-    /// A packet of which a copy may go if nothing else has to: to whom, its number and octets.
+    /// A packet of which a copy may go if nothing else has to: its receiver, its number and octets.
     fn copy(&self) -> Option<(NeighbourId, u32, u32)> {
         let numbers = (0..).map(NeighbourId).zip(&self.others);
         let mut copies = numbers.filter_map(|(to, it)| {
@@ -305,7 +305,7 @@ impl Hops {
         })
     }
 
-    /// A copy of what was sent again, where nothing else waits.
+    /// A copy of a repeated packet, if nothing else waits.
     fn pull_copy(
         &mut self,
         queue: &mut Queue,

@@ -27,7 +27,7 @@ pub(super) struct IpClient {
     copies: u32,
     /// By neighbour: octets, as C_PDUs have them, and packets in the queue.
     waiting: Vec<Waiting>,
-    /// By neighbour: when the packets in the queue came, if their age counts.
+    /// By neighbour: when the packets in the queue arrived, if their age counts.
     came: Vec<BTreeMap<Instant, usize>>,
     /// The same of those that the station has until they have come.
     handed: Vec<BTreeMap<Instant, usize>>,
@@ -70,7 +70,7 @@ impl IpClient {
         }
     }
 
-    /// Counts a packet that comes into the queue (1) or leaves it (-1).
+    /// Counts a packet that enters the queue (1) or leaves it (-1).
     pub(super) fn count(&mut self, packet: &Packet, packets: isize) {
         let copies = self.copies(packet.to, packet.class) as usize;
         if let Some(Waiting { octets, count }) = self.waiting.get_mut(packet.to.index()) {
@@ -120,7 +120,7 @@ impl IpClient {
         (at <= now).then_some(to)
     }
 
-    /// When what the station has becomes so, for neighbours that are `such`.
+    /// When the station's data becomes so, for neighbours that are `such`.
     pub(super) fn handed_expires(
         &self,
         such: impl Fn(usize) -> bool,
@@ -163,7 +163,7 @@ impl IpClient {
     }
 }
 
-/// Counts a packet among those that came when it did.
+/// Counts a packet among those that arrived at its time.
 fn count_age(queues: &mut [BTreeMap<Instant, usize>], packet: &Packet, packets: isize) {
     let Some(queue) = queues.get_mut(packet.to.index()) else {
         return;

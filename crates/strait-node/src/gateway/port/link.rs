@@ -1,4 +1,5 @@
-//! How packets cross the medium at a port: what each kind of link does, behind one dispatch.
+//! How packets cross the medium at a port: the operations of each kind of link, behind one
+//! dispatch.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,7 +25,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) from: NeighbourId,
     pub(crate) bytes: &'a [u8],
     pub(crate) meta: FrameMeta,
-    /// Marks, a bit each, of which nothing more is taken: there is no room for them.
+    /// Marks, a bit each, of which no more is accepted: there is no room for them.
     pub(crate) refused: u8,
     pub(crate) onward: Onward<'a>,
 }
@@ -48,7 +49,7 @@ impl Onward<'_> {
 /// A packet that a link has completed, behind the received frame.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    /// Its account has been open since it came.
+    /// Its account has been open since it arrived.
     Admitted(Packet),
     Octets(Vec<u8>),
 }
@@ -62,7 +63,7 @@ pub(crate) enum Settles {
     First,
     /// Once.
     Once,
-    /// Again, until no link has anything: what one brings, another may take.
+    /// Again, until no link has a packet: one may bring what another accepts.
     UntilQuiet,
 }
 
@@ -73,8 +74,8 @@ pub(crate) struct Outlet {
     pub(crate) class: ClassId,
 }
 
-/// A kind of link at a port, with all that it does. A port is a [`Queue`] and one of these; what a
-/// kind has no part in stays as it is here.
+/// A kind of link at a port, with all its behaviour. A port is a [`Queue`] and one of these;
+/// operations without a meaning for a kind stay at their default.
 ///
 /// Methods whose beginnings are here call each other by their own type, so one call through a
 /// `dyn Link` is all that a port pays for not knowing it.
@@ -113,19 +114,19 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     }
 
     /// Whether its links are made reliable: packets stay in one network from one to the next, and
-    /// senders are told to stop.
+    /// senders are stopped.
     fn is_reliable(&self) -> bool {
         false
     }
 
-    /// Whether a medium says that it is up, or it does so itself.
+    /// Whether a medium reports that it is up, or the port does so itself.
     fn follows_medium(&self) -> bool {
         true
     }
 
-    // Time, and what there is to do.
+    // Time, and its work.
 
-    /// Whether it has nothing to do before something comes to it, whatever the time.
+    /// Whether it has nothing to do before an input arrives, whatever the time.
     fn is_at_rest(&self) -> bool {
         false
     }
@@ -192,7 +193,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         queue.enqueue(self, now, packet, ledger);
     }
 
-    /// Takes those that waited for what is known by now.
+    /// Takes those that waited for a now known state.
     fn release(&mut self, _queue: &mut Queue, _now: Instant, _ledger: &mut Ledger) {}
 
     /// Whether a packet of a class, carried so, may go to a neighbour now.
@@ -200,7 +201,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         true
     }
 
-    /// Counts a packet that comes into the queue (1) or leaves it (-1).
+    /// Counts a packet that enters the queue (1) or leaves it (-1).
     fn count(&mut self, _packet: &Packet, _packets: isize) {}
 
     /// Whether a packet more makes the queue for its neighbour too long to be of use.
@@ -211,7 +212,8 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// A packet for a neighbour was queued, or found no place.
     fn queued(&mut self, _queue: &mut Queue, _now: Instant, _to: NeighbourId, _: &mut Ledger) {}
 
-    /// Gives the packets that aren't to go any more their fates, and says whether there were any.
+    /// Gives the packets that aren't to be sent any more their fates, and says whether there were
+    /// any.
     fn discard(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) -> bool {
         queue.discard(self, now, ledger)
     }
@@ -247,8 +249,8 @@ pub(in crate::gateway) trait Link: fmt::Debug {
 
     // The results of received frames, and of time.
 
-    /// Ends the stay of packets that neighbours have by now, or never get, and gives those that
-    /// came, with who sent them. Whether the port came up or went down.
+    /// Ends the stay of packets that neighbours have by now, or never get, and gives the received
+    /// ones, with their sender. Whether the port came up or went down.
     fn settle(
         &mut self,
         _queue: &mut Queue,
@@ -291,14 +293,14 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         None
     }
 
-    // Links that are made reliable: senders are told to stop before anything has to be dropped.
+    // Links that are made reliable: senders are stopped before any packet has to be dropped.
 
     /// Where a neighbour's packets with a mark went last.
     fn outlets(&self, _from: NeighbourId, _mark: u8) -> &[Option<Outlet>] {
         &[]
     }
 
-    /// Takes note of where a packet goes that came from a neighbour.
+    /// Notes the destination of a packet from a neighbour.
     fn note_outlet(&mut self, _queue: &Queue, _from: NeighbourId, _packet: &Packet, _way: Hop) {}
 
     /// How much of a class of a neighbour's packets may wait for a line of this rate.
@@ -314,7 +316,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// Forwarded packets have crossed links with this round trip at most.
     fn set_trip(&self, _queue: &mut Queue, _trip: Duration) {}
 
-    /// Whether all neighbours keep the order that packets had where they came into the network.
+    /// Whether all neighbours keep the order that packets had at their ingress.
     fn is_wide(&self) -> bool {
         false
     }
@@ -324,16 +326,16 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
-    /// Marks of which a neighbour is told to send nothing new.
+    /// Marks of which a neighbour is to send nothing new.
     fn stop(&self, _from: NeighbourId) -> u8 {
         0
     }
 
-    /// Tells a neighbour so.
+    /// Informs a neighbour.
     fn set_stop(&mut self, _from: NeighbourId, _stop: u8) {}
 
-    /// Takes out all that waits, and of what is sent and not acknowledged, what is to go another
-    /// way.
+    /// Takes out all waiting packets, and those of the unacknowledged ones that are to take another
+    /// path.
     fn take_back(
         &mut self,
         _queue: &mut Queue,

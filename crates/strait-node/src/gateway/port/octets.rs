@@ -41,7 +41,7 @@ impl Octets {
         }
     }
 
-    /// Cuts and checks by what is so now.
+    /// Cuts and checks by the present state.
     fn adjust(&mut self, queue: &Queue) {
         let (settings, short, urgent) = self.segments.cut(queue, 0);
         self.sender.set_settings(settings);
@@ -49,7 +49,7 @@ impl Octets {
         self.adjust_repairs(queue);
     }
 
-    /// To whom a note may go now.
+    /// The neighbour that a note may go to now.
     fn note_to(&self, queue: &Queue) -> Option<NeighbourId> {
         let to = self.segments.headers.owed(|to| !queue.is_away(to))?;
         self.sender.takes_note().then_some(to)
@@ -124,9 +124,9 @@ impl Octets {
         None
     }
 
-    /// To whom a note goes before the head packet: a hello before the packet begins, or feedback
-    /// before the rest of one. That can't take it along any more, and without it the other end
-    /// sends whole headers.
+    /// The neighbour that a note goes to before the head packet: a hello before the packet begins,
+    /// or feedback before the rest of one. The packet can't carry it any more, and without it the
+    /// other end sends whole headers.
     fn note_first(&self, queue: &Queue, at: Instant, head: Head) -> Option<NeighbourId> {
         let stream = queue.classes.get(head.class.index())?.stream;
         if !self.sender.takes_note() {

@@ -1,4 +1,4 @@
-//! How fast frames leave for the only neighbour of a port, as far as its medium tells.
+//! How fast frames leave for the only neighbour of a port, as far as its medium reports.
 
 use alloc::collections::VecDeque;
 
@@ -35,8 +35,8 @@ impl Pace {
     /// A frame kept the medium busy for so long, where `rate` is the port's. Gives the rate in
     /// bit/s; `None` before enough is known.
     ///
-    /// A frame is late where anything is, and never early: what the fastest of few frames reach is
-    /// the rate, or an eighth of many, as some may be a card's samples of another rate.
+    /// A frame is late after any delay, and never early: the fastest of few frames show the rate,
+    /// or an eighth of many, as some may be a card's samples of another rate.
     pub(super) fn ends(
         &mut self,
         now: Instant,

@@ -45,7 +45,7 @@ impl Packets {
         }
     }
 
-    /// Sends what the station itself has to say.
+    /// Sends the station's own messages.
     fn pull_word(
         &mut self,
         queue: &mut Queue,
@@ -88,7 +88,7 @@ impl Link for Packets {
         Some(Wake { at, why })
     }
 
-    /// A link may carry less than the file says.
+    /// A link may carry less than the configured size.
     fn set_up(&mut self, queue: &mut Queue, _: Instant, state: PortState) {
         if !queue.is_host {
             queue.mtu = queue.mtu_max.min(state.frame_octets_max as usize);

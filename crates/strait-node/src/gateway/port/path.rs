@@ -1,6 +1,6 @@
-//! How what a port sends leaves: by one way, or by one to each neighbour.
+//! How a port's packets leave: by one way, or by one to each neighbour.
 //!
-//! Neighbours who share a way share its time: what one gets, the others wait for, and shares and
+//! Neighbours who share a way share its time: while one is served, the others wait, and shares and
 //! limits go by time. Neighbours with a way each have nothing in common: each has its own queue,
 //! shares, limits and calls, by its own rate.
 
@@ -25,7 +25,7 @@ pub(super) struct Path {
     /// A call's packet is due: until then nothing else begins to leave.
     pub(super) rests_until: Option<Instant>,
     pub(super) queue: Tree,
-    /// The flows that leave by it, where they are told apart.
+    /// The flows that leave by it, if they are separated.
     pub(super) flows: Option<Box<Flows>>,
     pub(super) policers: Policers,
     /// Time that its classes haven't been charged for: it is less than an octet takes.
@@ -96,14 +96,14 @@ impl Paths {
         !self.others.is_empty()
     }
 
-    /// A neighbour's way was taken: others are asked before it the next time.
+    /// A neighbour's way was used: others are asked before it the next time.
     pub(super) fn had_turn(&mut self, to: NeighbourId) {
         if self.are_apart() {
             self.next = (to.index() + 1) % (self.others.len() + 1);
         }
     }
 
-    /// When what is pulled for a neighbour begins to leave: room that several ways have names the
+    /// When packets pulled for a neighbour begin to leave: room that several ways have names the
     /// first moment at which one of them is free.
     pub(super) fn starts(&self, at: Instant, to: NeighbourId) -> Instant {
         if self.are_apart() {
@@ -223,7 +223,7 @@ impl Queue {
         }
     }
 
-    /// Octets leave for a neighbour; says when the last has.
+    /// Octets leave for a neighbour; returns when the last has left.
     pub(super) fn leaves(&mut self, at: Instant, to: NeighbourId, octets: usize) -> Instant {
         if !self.rates.is_empty() && !self.paths.are_apart() {
             let rate = self.rate_to(to);

@@ -34,12 +34,12 @@ use crate::route::Hop;
 pub(in crate::gateway) struct Treatment {
     /// Which stream of the link it uses, possibly with others.
     pub(super) stream: usize,
-    /// Strict rank: what has a lower one goes first.
+    /// Strict rank: lower ones go first.
     pub(super) rank: u8,
     /// It has the first rank: nothing goes before its packets, so cutting them would only cost
     /// octets.
     pub(super) whole: bool,
-    /// It leaves out what repeats a packet that hasn't left yet.
+    /// It leaves out packets that repeat one that hasn't left yet.
     absorbs_repeats: bool,
     /// The limits of its waiting packets: its own, and those before its link.
     own: Limits,
@@ -62,12 +62,12 @@ impl Treatment {
     }
 }
 
-/// A port without its link. It lies in memory in this order: what all packets meet at the end,
-/// where the port's link follows.
+/// A port without its link. It lies in memory in this order: the fields that all packets use at the
+/// end, where the port's link follows.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Queue {
-    /// How what it sends leaves.
+    /// How its packets leave.
     pub(super) paths: Paths,
     /// By neighbour, the rate that the medium has reported, if each has another one.
     pub(super) rates: Vec<Option<LineRate>>,
@@ -75,9 +75,9 @@ pub(crate) struct Queue {
     pub(super) costs: Costs,
     /// Neighbours that the medium reports as absent; no others than those configured.
     pub(super) away: BTreeSet<NeighbourId>,
-    /// Neighbours that send on what they were sent.
+    /// Neighbours that forward packets.
     pub(super) yields: Yields,
-    /// Octets that its links take in the longest round trip of a link that repeats what it loses.
+    /// Octets that its links take in the longest round trip of a link that repeats its losses.
     trip_octets: u64,
     /// By neighbour, the data that services have ready beside the waiting packets: a turn may count
     /// on it.
@@ -202,7 +202,7 @@ impl Queue {
         passes.is_none_or(|kinds| kinds.contains(&ChatterKind(kind)))
     }
 
-    /// Whether its sources aren't held to what routes tell.
+    /// Whether its sources aren't restricted by routes.
     pub(in crate::gateway) const fn takes_any_source(&self) -> bool {
         self.takes_any_source
     }
@@ -220,7 +220,7 @@ impl Queue {
         self.clamps_mss.then(mss)
     }
 
-    /// Whether the medium says that a neighbour isn't there.
+    /// Whether the medium reports that a neighbour is absent.
     pub(super) fn is_away(&self, to: NeighbourId) -> bool {
         !self.away.is_empty() && self.away.contains(&to)
     }
@@ -240,7 +240,7 @@ impl Queue {
         self.is_up() && !self.is_away(to)
     }
 
-    /// From the last octet sent to its arrival, as far as the medium tells.
+    /// From the last octet sent to its arrival, as far as the medium reports.
     pub(in crate::gateway) fn latency(&self) -> Duration {
         self.state.map_or(Duration::ZERO, |it| it.latency)
     }
@@ -256,7 +256,7 @@ impl Queue {
         queue.queued(class).octets + queue.under_way(class)
     }
 
-    /// Octets that may wait in a class, as far as its policy says, of the longest packets.
+    /// Octets that may wait in a class, by its policy, of the longest packets.
     pub(in crate::gateway) fn octets_max(&self, class: ClassId) -> u64 {
         let limits = self.classes.get(usize::from(class.0)).map(|it| it.limits);
         let most = |it: Limits| it.octets.min(u64::from(it.packets) * self.mtu as u64);
@@ -370,7 +370,8 @@ impl Queue {
         })
     }
 
-    /// Gives the packets that aren't to go any more their fates, and says whether there were any.
+    /// Gives the packets that aren't to be sent any more their fates, and says whether there were
+    /// any.
     pub(super) fn discard<L: Link + ?Sized>(
         &mut self,
         link: &mut L,
@@ -406,7 +407,7 @@ impl Queue {
         }
     }
 
-    /// Drops what the link holds.
+    /// Drops the link's packets.
     pub(super) fn abandon<L: Link + ?Sized>(
         &mut self,
         link: &mut L,
@@ -509,8 +510,8 @@ impl Queue {
         }
     }
 
-    /// Octets and packets of a class for a neighbour behind which no more are wanted, as shares of
-    /// its limits; or packets as they are told.
+    /// Octets and packets of a class for a neighbour beyond which no more are to come, as shares of
+    /// its limits; or packets as set.
     fn fills(&self, to: NeighbourId, class: ClassId, depth: Depth, share: u64) -> bool {
         // Packets for a host side that is down block no others: nothing joins them.
         if self.is_host && self.state.is_none() {
@@ -559,8 +560,8 @@ impl Queue {
             && (has_share() || self.fills(to, class, Depth::Octets(octets.saturating_mul(2)), 2))
     }
 
-    /// Whether nothing more of a class for a neighbour is taken from another, told to stop or not:
-    /// too much of it waits, or more than a little and there is no more room for all.
+    /// Whether no more of a class for a neighbour is accepted from another, stopped or not: too
+    /// much of it waits, or more than a little and there is no more room for all.
     pub(in crate::gateway) fn refuses(&self, out: Outlet, depths: Depths, is_full: bool) -> bool {
         let (to, class) = (out.way.to, out.class);
         self.fills(to, class, depths.most, 3) || (is_full && self.fills(to, class, depths.least, 1))
@@ -603,8 +604,8 @@ impl<L: Link + ?Sized> Eligibility for Open<'_, L> {
     }
 }
 
-/// Counts a packet that comes into the queue (1) or leaves it (-1): for the link, and by class over
-/// all ports.
+/// Counts a packet that enters the queue (1) or leaves it (-1): for the link, and by class over all
+/// ports.
 fn count<L: Link + ?Sized>(link: &mut L, ledger: &mut Ledger, packet: &Packet, packets: i64) {
     link.count(packet, packets as isize);
     if let Some(class) = ledger.stats_mut().classes.get_mut(packet.class.index()) {

@@ -54,7 +54,7 @@ impl Probe {
         sis.hear(now, self.client(), &octets);
     }
 
-    /// Begins, or sends what is due.
+    /// Begins, or sends the due octets.
     pub(super) fn tend(&mut self, now: Instant, sis: &mut Sis<Client>) {
         let period: Duration = self.config.period.0;
         let Some(next) = self.next else {
@@ -114,7 +114,7 @@ impl Probe {
         Client::Probe(self.number)
     }
 
-    /// Takes what is done to its stream.
+    /// Takes an operation on its stream.
     pub(super) fn take(&mut self, op: &Op, sis: &mut Sis<Client>) {
         let Op::Send(octets) = op else { return };
         sis.give_credit(self.client(), octets.len());

@@ -39,7 +39,7 @@ impl Search {
         self.next = None;
     }
 
-    /// The station has taken one.
+    /// The station has accepted one.
     pub(super) const fn take(&mut self) {
         self.found = self.found.saturating_sub(1);
     }

@@ -49,7 +49,7 @@ impl Mending {
 }
 
 impl Octets {
-    /// Goes by what is agreed now, and begins anew where either end has.
+    /// Follows the present agreement, and begins anew if either end has.
     pub(super) fn adjust_repairs(&mut self, queue: &Queue) {
         let Some(mending) = &mut self.mending else {
             return;
@@ -79,7 +79,7 @@ impl Octets {
         })
     }
 
-    /// Whether a stream has to wait until more is heard of what was sent.
+    /// Whether a stream has to wait until the other end reports more.
     pub(super) fn is_shut(&self, stream: usize) -> bool {
         self.goes_numbered(stream) && !self.sender.has_window()
     }
@@ -95,8 +95,8 @@ impl Octets {
         self.sender.repeat(at, class)
     }
 
-    /// Tells the scheduler what of a class goes on: so much of the packet under way, and what is
-    /// sent again.
+    /// Tells the scheduler which packets of a class continue: so much of the packet under way, and
+    /// repetitions.
     pub(super) fn set_under_way(&self, queue: &mut Queue, class: ClassId, octets_left: usize) {
         let octets = octets_left + self.again(class).unwrap_or(0);
         let tree = &mut queue.paths.first.queue;
