@@ -118,7 +118,7 @@ fn shape(class: &str, config: Option<&ShapeConfig>) -> Result<Option<Shape>, Pol
     }
 }
 
-/// Limits what can be asked for to what arithmetic in bits can hold.
+/// Limits requests to values that arithmetic in bits can hold.
 fn octets(octets: Octets) -> u64 {
     octets.0.min(1 << 48)
 }
@@ -174,7 +174,7 @@ fn all_names(config: &PolicyConfig) -> String {
     names.join(", ")
 }
 
-/// Tells parents their children, and finds loops.
+/// Gives parents their children, and finds loops.
 fn connect(config: &PolicyConfig, plan: &mut Plan) -> Result<(), PolicyError> {
     for index in 1..plan.nodes.len() {
         // A way up that doesn't end is a loop.
@@ -319,8 +319,8 @@ fn check_place(class: &ClassConfig, plan: &Plan, index: usize) -> Result<(), Pol
     Ok(())
 }
 
-/// In one band all shares are numbers, or rates. Who has neither beside rates shares what they
-/// leave, as a class without a reservation does in a router's class-based fair queueing.
+/// In one band all shares are numbers, or rates. A class with neither beside rated ones shares the
+/// rest, like a class without a reservation in a router's class-based fair queueing.
 fn check_shares(node: &PlanNode, plan: &Plan) -> Result<(), PolicyError> {
     let Some(_) = node.weight else { return Ok(()) };
     if node.rate.is_some() {
@@ -341,9 +341,9 @@ fn check_shares(node: &PlanNode, plan: &Plan) -> Result<(), PolicyError> {
 
 /// Spreads the classes over the streams of a link.
 ///
-/// Up to eight have a stream each. More are told apart by strict rank first, so that what waits
-/// for the rest of a packet is never urgent: each rank gets streams of its own as long as there are
-/// enough, and the ranks with most classes get those that are left.
+/// Up to eight have a stream each. More are separated by strict rank first, so that a packet that
+/// waits for the rest of another is never urgent: each rank gets its own streams as long as there
+/// are enough, and the ranks with most classes share the rest.
 fn assign_streams(mut classes: Vec<Class>, plan: &Plan) -> Vec<Class> {
     let mut ranks: Vec<Vec<u8>> = Vec::new();
     let mut leaves: Vec<(Vec<u8>, usize)> = Vec::new();
@@ -398,7 +398,8 @@ fn assign_streams(mut classes: Vec<Class>, plan: &Plan) -> Vec<Class> {
 /// Streams of a link: a segment's header has three bits for them.
 const STREAMS: usize = 8;
 
-/// How many streams each group gets: one each, and what is left one by one to the most crowded.
+/// How many streams each group gets: one each, and the remaining ones one by one to the most
+/// crowded.
 fn deal_streams(sizes: &[usize]) -> Vec<usize> {
     let mut streams = alloc::vec![1usize; sizes.len()];
     for _ in sizes.len()..STREAMS {

@@ -27,7 +27,7 @@ pub struct PolicyConfig {
     /// The name of a built-in policy, one of [`PolicyConfig::presets`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// A file that holds the policy; whoever reads the configuration replaces this by its content.
+    /// A file with the policy; the reader of the configuration replaces this by its content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Name of the class of packets that match no rule; may be left out with a single class.
@@ -46,21 +46,21 @@ pub struct PolicyConfig {
     /// A limit on all that a port sends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<ShapeConfig>,
-    /// What becomes of rates in bit/s when the line's rate changes.
+    /// The effect of a changed line rate on rates in bit/s.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_rate_change: RateChange,
     /// With `on_rate_change = "scale"`: the line's rate that those rates are written for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<BitRate>,
-    /// All queues leave out superfluous TCP acknowledgements, as if each said so.
+    /// All queues leave out superfluous TCP acknowledgements, as if each had that key.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub thin_acks: bool,
-    /// On a channel that a neighbour relays by as well, what is for it waits until it may have sent
-    /// on the packet before; so without the key, too.
+    /// On a channel by which a neighbour also forwards, packets for it wait until it may have
+    /// forwarded the packet before; also without the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for_relays: Option<bool>,
-    /// Ports of the node whose code points aren't believed: what comes in there is treated, and
-    /// goes on, as if it had none. `host` is the host side.
+    /// Ports of the node whose code points aren't believed: their packets are treated, and
+    /// forwarded, as if they had none. `host` is the host side.
     #[serde(default, skip_serializing_if = "List::is_empty")]
     pub untrusted: List<String>,
     /// The classes; their order gives them their numbers, not their rank.
@@ -71,8 +71,8 @@ pub struct PolicyConfig {
     pub rules: Vec<RuleConfig>,
 }
 
-/// What becomes of rates in bit/s when the line's rate changes. Weights and percentages follow the
-/// line in any case.
+/// The effect of a changed line rate on rates in bit/s. Weights and percentages follow the line in
+/// any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RateChange {
@@ -113,7 +113,7 @@ pub struct ClassConfig {
     /// Name of the class that it is part of; at the top without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// How the classes below share what it gets; token buckets without a word go on downwards.
+    /// How the classes below share its rate; token buckets without a discipline continue downwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discipline: Option<Discipline>,
     /// With `discipline = "htb"`: a class's rate in octets/s over its quantum in octets; 10.
@@ -122,13 +122,13 @@ pub struct ClassConfig {
     /// Rank (wdrr, cbwfq): a band goes only when no lower-numbered band has anything to send; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<u8>,
-    /// Share of what its band may send, in proportion to the others of the band, by octets; 1.
+    /// Share of its band's traffic, in proportion to the others of the band, by octets; 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u16>,
-    /// What it is guaranteed (htb), or its share as a rate (wdrr, cbwfq).
+    /// Its guaranteed rate (htb), or its share as a rate (wdrr, cbwfq).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// What it never exceeds (htb); its rate by default.
+    /// Its greatest rate (htb); its rate by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceil: Option<Rate>,
     /// Octets that its rate's bucket holds (htb); one packet by default.
@@ -150,7 +150,7 @@ pub struct ClassConfig {
     /// A limit on all that it sends, its children included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<ShapeConfig>,
-    /// Packets that may wait; what its queue's kind is known for if left out.
+    /// Packets that may wait; if left out, the usual limit of its queue's kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
     /// Octets that may wait; no limit of its own if left out.
@@ -168,7 +168,7 @@ pub struct ClassConfig {
     /// out.
     #[serde(default, skip_serializing_if = "QueueConfig::is_default")]
     pub queue: QueueConfig,
-    /// What of its packets may come in; all if left out.
+    /// Which of its packets may enter; all if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub police: Option<PoliceConfig>,
     /// A key of the past: reading it fails and names the present one.
@@ -289,9 +289,9 @@ pub struct RuleConfig {
     /// Octets of the whole IP packet, at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_octets: Option<Octets>,
-    /// Only TCP segments that may overtake data of their own connection without harm: without
-    /// data, FIN and RST, so SYN, SYN-ACK and bare acknowledgements. (A FIN that arrives before
-    /// the data makes the receiver report a gap, and the sender repeat what is still on its way.)
+    /// Only TCP segments that may overtake data of their own connection without harm: without data,
+    /// FIN and RST, that is SYN, SYN-ACK and bare acknowledgements. (A FIN that arrives before the
+    /// data makes the receiver report a gap, and the sender repeat data still under way.)
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub tcp_control: bool,
     /// Code point that matching packets get.
@@ -300,8 +300,8 @@ pub struct RuleConfig {
     /// Matching packets don't pass.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub filter: bool,
-    /// What each call whose packets match needs on the line, headers compressed. Without it a port
-    /// that admits calls measures them.
+    /// The rate that each call whose packets match needs on the line, headers compressed. Without
+    /// it a port that admits calls measures them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
 }

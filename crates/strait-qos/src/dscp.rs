@@ -13,8 +13,8 @@ use crate::text::text_value;
 /// `EF` (RFC 3246), `VA` (RFC 5865), `LE` (RFC 8622).
 ///
 /// A number isn't a rank: `CS1` and `LE` ask for *less* than best effort (RFC 4594 section 4.10,
-/// RFC 8622), although 8 and 1 are greater than 0. Stock routers and Wi-Fi (RFC 8325) treat them
-/// so; who marks a message «a little more urgent» with CS1 sends it last.
+/// RFC 8622), although 8 and 1 are greater than 0. Stock routers and Wi-Fi (RFC 8325) treat them in
+/// this way: a slightly urgent message marked with CS1 is sent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dscp(u8);
 

@@ -1,10 +1,10 @@
-//! What can be wrong with a policy.
+//! Faults of a policy.
 
 use alloc::string::String;
 
 use crate::dscp::Dscp;
 
-/// What is wrong with a policy. Rules count from 1.
+/// A fault of a policy. Rules count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
@@ -65,7 +65,7 @@ pub enum PolicyError {
         class: String,
         /// The key.
         key: &'static str,
-        /// What is wrong, and what to do.
+        /// The fault and the remedy.
         problem: &'static str,
     },
     /// More than [`RULES_MAX`](crate::policy::RULES_MAX).
@@ -102,7 +102,7 @@ pub enum PolicyError {
         /// The key that is zero.
         key: &'static str,
     },
-    /// A wait for others' turns that nobody can keep, or that says nothing.
+    /// An impossible or meaningless wait for others' turns.
     #[error("class `{class}`: `wait_max` must be 1 s to 120 s, the longest possible turn")]
     WaitMax {
         /// The class.
@@ -115,7 +115,7 @@ pub enum PolicyError {
         class: String,
         /// The key.
         key: &'static str,
-        /// What it may be.
+        /// Its valid range.
         bounds: &'static str,
     },
     /// A key of a policer has a value that can't work.
@@ -125,7 +125,7 @@ pub enum PolicyError {
         class: String,
         /// The key.
         key: &'static str,
-        /// What it may be.
+        /// Its valid range.
         bounds: &'static str,
     },
     /// A policer sends packets to a class that can't take them.
@@ -137,7 +137,7 @@ pub enum PolicyError {
         class: String,
         /// The other one.
         other: String,
-        /// What is wrong with that.
+        /// Its fault.
         problem: &'static str,
         /// Those that hold packets.
         classes: String,
@@ -156,7 +156,7 @@ pub enum PolicyError {
         /// The names of the classes.
         classes: String,
     },
-    /// The class for what behaves like calls isn't among the classes.
+    /// The class for flows that behave like calls isn't among the classes.
     #[error(
         "`observed` names no class `{class}`: write one of {classes}, or \"\" so that only rules \
          decide what a call is"
@@ -188,12 +188,12 @@ pub enum PolicyError {
     NeverMatches {
         /// The rule.
         rule: usize,
-        /// What to change.
+        /// The necessary change.
         remedy: &'static str,
     },
 }
 
-/// What is allowed but probably not meant. Rules count from 1.
+/// Settings that are allowed but probably not meant. Rules count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyWarning {

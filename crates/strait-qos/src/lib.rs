@@ -1,9 +1,8 @@
-//! Who goes first: which class a packet belongs to, how it is marked, what waits, and what leaves
-//! next.
+//! The order of packets: the class of a packet, its mark, waiting packets, and the next one to
+//! leave.
 //!
-//! A [`PolicyConfig`] is what configuration files hold; [`Policy`] is its compiled form, which
-//! tells the class of each packet; a [`Scheduler`] holds the packets of one port and names the
-//! next one.
+//! Configuration files hold a [`PolicyConfig`]; [`Policy`] is its compiled form, which gives the
+//! class of each packet; a [`Scheduler`] holds the packets of one port and names the next one.
 #![no_std]
 extern crate alloc;
 

@@ -1,4 +1,4 @@
-//! What a policy allows but probably doesn't mean.
+//! Settings that a policy may have but probably doesn't mean.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,14 +11,14 @@ use crate::plan::{Discipline, NodeIndex, NodeRates, Plan, PlanNode, ShapeKind};
 use crate::policy::Policy;
 use crate::wait::{Line, PACKET_OCTETS_MAX, worst_wait};
 
-/// A burst longer than so much line time is felt by all who wait behind it, in milliseconds.
+/// A burst longer than so much line time delays all packets behind it, in milliseconds.
 const BURST_MS_MAX: u64 = 10;
 
 /// Something to think about, with its reason.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Lint {
-    /// What compiling noticed.
+    /// A warning of the compilation.
     #[error(transparent)]
     Rule(#[from] PolicyWarning),
     /// Guarantees below a class are more than its own.
@@ -43,7 +43,7 @@ pub enum Lint {
         /// Why.
         reason: String,
     },
-    /// What gathers in a pause leaves at once and holds up everything else.
+    /// Packets that gather in a pause leave at once and delay all others.
     #[error(
         "the {key} of `{class}` is {octets} octets, {burst_ms} ms of the line: all others wait \
          that long behind it; {limit_octets} octets are {limit_ms} ms",
@@ -58,7 +58,7 @@ pub enum Lint {
         octets: u64,
         /// Their time on the line.
         burst_ms: u64,
-        /// What would be short enough.
+        /// A limit that is short enough.
         limit_octets: u64,
     },
     /// A bucket too small for a packet.
@@ -73,7 +73,7 @@ pub enum Lint {
         key: &'static str,
         /// Its octets.
         octets: u64,
-        /// What that does.
+        /// The effect of that.
         effect: &'static str,
     },
     /// The queue is full before early drop begins.
@@ -90,17 +90,17 @@ pub enum Lint {
         dscp: String,
         /// Its upper threshold.
         max: u32,
-        /// What would do.
+        /// A sufficient value.
         better: u32,
     },
 }
 
-/// Looks a policy over. Without a line, what depends on its rate isn't looked at.
+/// Examines a policy. Without a line, properties that depend on its rate aren't examined.
 #[must_use]
 pub fn lint(policy: &Policy, line: Option<Line>) -> Vec<Lint> {
     let mut lints: Vec<Lint> = policy.warnings().iter().cloned().map(Lint::from).collect();
     let plan = policy.plan();
-    // Where the line isn't known, sums of fixed rates can still be told.
+    // If the line isn't known, sums of fixed rates can still be judged.
     let rates = plan.rates(line.map_or(u64::MAX >> 16, |line| line.bit_s.max(1)));
     for (index, node) in plan.nodes.iter().enumerate() {
         lints.extend(children(plan, &rates, index, node, line));

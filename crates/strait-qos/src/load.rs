@@ -1,5 +1,5 @@
-//! A load for measuring how fast a port classifies, queues and schedules. It holds no clock: who
-//! runs it has one.
+//! A load for measuring how fast a port classifies, queues and schedules. It holds no clock: its
+//! user has one.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -22,16 +22,16 @@ use crate::tree::Tree;
 const FLOWS: u16 = 64;
 /// Packets that wait all the time.
 pub const BACKLOG: u32 = 1000;
-/// Rules of our own before the preset's fifteen.
+/// Rules before the preset's fifteen.
 const RULES: u16 = 8;
 /// Sizes of packets that voice, video and bulk have (Gulder and Déziel, table 3).
 const SIZES: [usize; 3] = [168, 948, 1298];
-/// Twice what the tree guarantees: half of all is borrowed.
+/// Twice the tree's guarantees: half of all is borrowed.
 const LINE: LineRate = LineRate::new(1_000_000, 8);
 
 /// The tree of the preset `insc-1b` (fourteen leaves in four levels of token buckets) with 23
-/// rules, at a line that is always busy. Whenever a packet leaves, another of its class comes, so
-/// that 1000 wait all the time, of 64 flows.
+/// rules, at a line that is always busy. Whenever a packet leaves, another of its class arrives, so
+/// that 1000 always wait, of 64 flows.
 pub struct Load {
     policy: Policy,
     tree: Tree,
@@ -55,7 +55,7 @@ fn flow(number: u16, dscp: Dscp) -> Vec<u8> {
     bytes
 }
 
-/// Its policy: rules of our own that never match before those of the preset.
+/// Its policy: rules that never match before those of the preset.
 #[must_use]
 pub fn policy() -> PolicyConfig {
     let own = |number| RuleConfig {

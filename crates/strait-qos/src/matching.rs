@@ -1,4 +1,4 @@
-//! What rules can ask of a packet.
+//! Conditions of rules on a packet.
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,4 +1,4 @@
-//! The tree of classes as compiled: who schedules whom, by which discipline, and at which rates.
+//! The tree of classes as compiled: parents and children, disciplines, and rates.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ pub use crate::rate::Rate;
 /// Place of a node in a [`Plan`].
 pub type NodeIndex = usize;
 
-/// How a node shares what it gets among its children.
+/// How a node shares its rate among its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Discipline {
@@ -22,8 +22,8 @@ pub enum Discipline {
     Cbwfq,
     /// Hierarchical token buckets just as Linux's `sch_htb` has them, its surprises included.
     Htb,
-    /// The same idea held to its word: no ceiling is exceeded, guarantees fit into their parent's,
-    /// what is borrowed is shared by rate.
+    /// The same idea, strictly: no ceiling is exceeded, guarantees fit into their parent's, and
+    /// borrowed rates are shared by rate.
     HtbStrict,
 }
 
@@ -75,13 +75,13 @@ pub struct Shape {
     pub excess: Option<u64>,
 }
 
-/// A packet of 1500 octets and what a link adds to it.
+/// A packet of 1500 octets and its overhead on a link.
 pub const PACKET_OCTETS: u64 = 1600;
 
 impl Shape {
     /// Octets of one burst at a rate: for a token bucket 10 ms of it or one packet, whichever is
-    /// more, so that what follows meets no burst; for class-based shaping 8000 bits below
-    /// 320 kbit/s and 25 ms of the rate above, as IOS has it.
+    /// more, so that later packets meet no burst; for class-based shaping 8000 bits below 320
+    /// kbit/s and 25 ms of the rate above, as in IOS.
     #[must_use]
     pub fn burst_octets(&self, bit_s: u64) -> u64 {
         match (self.kind, self.burst) {
@@ -113,9 +113,9 @@ pub struct PlanNode {
     pub band: u8,
     /// Share of its band, if it is given as a number (wdrr and cbwfq).
     pub weight: Option<u16>,
-    /// What it is guaranteed; its share of its band (wdrr and cbwfq), its own bucket (htb).
+    /// Its guaranteed rate; its share of its band (wdrr and cbwfq), its own bucket (htb).
     pub rate: Option<Rate>,
-    /// What it never exceeds (htb).
+    /// Its greatest rate (htb).
     pub ceil: Option<Rate>,
     /// Octets that its own bucket holds (htb).
     pub burst: u64,
@@ -160,17 +160,17 @@ impl PlanNode {
 /// Linux's: a class of 80 kbit/s has a quantum of 1000 octets.
 pub const R2Q_DEFAULT: u32 = 10;
 
-/// What a node's rates amount to on a line, in bit/s.
+/// A node's rates on a line, in bit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeRates {
-    /// Its guarantee; what its parent has, if it gives none.
+    /// Its guarantee; its parent's, if it has none.
     pub rate_bit_s: u64,
     /// Its ceiling; its guarantee, if it gives none.
     pub ceil_bit_s: u64,
     /// The rate of its shaper, if it has one.
     pub shape_bit_s: Option<u64>,
-    /// Its share of its band, at least 1: its weight, or its rate. Where others of its band have
-    /// rates and it has none, what they leave of the parent's.
+    /// Its share of its band, at least 1: its weight, or its rate. If others of its band have rates
+    /// and it has none, their remainder of the parent's.
     pub share: u64,
 }
 
@@ -236,11 +236,10 @@ impl Plan {
 
     /// The rates of each node when the line has `line_bit_s`.
     ///
-    /// A percentage is of what the parent has: its guarantee, for `rate`; its ceiling, for `ceil`
-    /// and `shape`; at the top the line's rate, or what the root is shaped to. Fixed rates are as
-    /// written, or scaled with the line. Under [`Discipline::HtbStrict`], ceilings and guarantees
-    /// above the parent's are lowered to it, and guarantees that don't fit together shrink in
-    /// proportion.
+    /// A percentage is of the parent's: its guarantee, for `rate`; its ceiling, for `ceil` and
+    /// `shape`; at the top the line's rate, or the shape of the root. Fixed rates are as written,
+    /// or scaled with the line. Under [`Discipline::HtbStrict`], ceilings and guarantees above the
+    /// parent's are lowered to it, and guarantees that don't fit together shrink in proportion.
     #[must_use]
     pub fn rates(&self, line_bit_s: u64) -> Vec<NodeRates> {
         let mut all = alloc::vec![NodeRates::default(); self.nodes.len()];
@@ -313,7 +312,7 @@ impl Plan {
         whole.saturating_sub(taken).max(whole / 100) / others.len().max(1) as u64
     }
 
-    /// Lowers what doesn't fit under its parent where that is promised.
+    /// Lowers rates that don't fit under their parent where that is promised.
     fn fit_strict(&self, all: &mut [NodeRates]) {
         for index in self.from_the_top() {
             let Some(node) = self.nodes.get(index) else {
@@ -347,7 +346,7 @@ impl Plan {
         }
     }
 
-    /// The strict ranks on the way from the top to a node: what sorts first goes first. Inner
+    /// The strict ranks on the way from the top to a node: the first in order goes first. Inner
     /// classes of token buckets have none: their leaves borrow by priority across the whole tree.
     #[must_use]
     pub fn rank(&self, node: NodeIndex) -> Vec<u8> {

@@ -46,7 +46,7 @@ pub struct Class {
     pub wait_max: Option<Duration>,
     /// In which order its packets go, and which of them don't.
     pub queue: QueueConfig,
-    /// What of its packets may come in.
+    /// Which of its packets may enter.
     pub police: Option<PoliceConfig>,
     /// The code point that its packets get, unless their rule names another.
     pub mark: Option<u8>,
@@ -97,7 +97,7 @@ impl Class {
     }
 }
 
-/// What the policy says of a packet.
+/// The policy's verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Its class.
@@ -106,14 +106,14 @@ pub struct Verdict {
     pub mark: Option<u8>,
     /// It must not pass.
     pub filter: bool,
-    /// What its call needs on the line in bit/s, if its rule says so.
+    /// The rate that its call needs on the line in bit/s, if its rule has one.
     pub rate_bit_s: Option<u64>,
-    /// A rule says it, and not the default.
+    /// A rule sets it, and not the default.
     pub ruled: bool,
 }
 
-/// By which port a packet came into the node, as far as a policy asks for it
-/// ([`Policy::ingress`]). The default is what the node made itself.
+/// The port by which a packet entered the node, as far as a policy asks for it
+/// ([`Policy::ingress`]). The default is for packets that the node made itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ingress(Option<u8>);
 
@@ -217,13 +217,13 @@ impl Policy {
         }
     }
 
-    /// What to do with a packet that the node made.
+    /// The treatment of a packet that the node made.
     #[must_use]
     pub fn classify(&self, packet: &PacketInfo) -> Verdict {
         self.classify_from(packet, Ingress::default())
     }
 
-    /// What to do with a packet that came in there.
+    /// The treatment of a packet that arrived there.
     #[must_use]
     pub fn classify_from(&self, packet: &PacketInfo, from: Ingress) -> Verdict {
         let rule = self
@@ -238,14 +238,14 @@ impl Policy {
         &self.ports
     }
 
-    /// What it calls the port of that name.
+    /// Its ingress for the port of that name.
     #[must_use]
     pub fn ingress(&self, port: &str) -> Ingress {
         let place = self.ports.iter().position(|name| name == port);
         Ingress(place.and_then(|place| u8::try_from(place).ok()))
     }
 
-    /// Whether code points of packets that came in there are believed.
+    /// Whether code points of packets that arrived there are believed.
     #[must_use]
     pub fn trusts(&self, from: Ingress) -> bool {
         from.0
@@ -268,15 +268,15 @@ impl Policy {
         None
     }
 
-    /// What becomes of a packet that a rule matches, counted from 0; of the others, for a rule that
-    /// isn't there.
+    /// The treatment of a packet that a rule matches, counted from 0; that of the others, for a
+    /// missing rule.
     #[must_use]
     pub fn verdict_of(&self, rule: usize) -> Verdict {
         let rule = self.rules.get(rule);
         rule.map_or(self.otherwise, |rule| rule.verdict)
     }
 
-    /// What becomes of a packet that no rule matches.
+    /// The treatment of a packet that no rule matches.
     #[must_use]
     pub const fn otherwise(&self) -> Verdict {
         self.otherwise
@@ -288,7 +288,7 @@ impl Policy {
         self.observed
     }
 
-    /// Whether what is for a relay waits until that may have sent on the packet before.
+    /// Whether packets for a relay wait until it may have forwarded the packet before.
     pub const fn waits_for_relays(&self) -> bool {
         self.waits_for_relays
     }
@@ -317,7 +317,7 @@ impl Policy {
         &self.plan
     }
 
-    /// What is allowed but probably not meant.
+    /// Settings that are allowed but probably not meant.
     #[must_use]
     pub fn warnings(&self) -> &[PolicyWarning] {
         &self.warnings
@@ -417,7 +417,7 @@ fn with_class_mark(verdict: Verdict, classes: &[Class]) -> Verdict {
     }
 }
 
-/// A rule without what the tables already decided.
+/// A rule without the conditions that the tables already decided.
 #[derive(Clone, Debug)]
 struct Rule {
     verdict: Verdict,
@@ -483,7 +483,7 @@ impl Rule {
         }
     }
 
-    /// What to change if no packet can meet all conditions.
+    /// The necessary change if no packet can meet all conditions.
     fn impossible(&self, config: &RuleConfig) -> Option<&'static str> {
         let asked = |number| {
             config

@@ -7,7 +7,7 @@ use strait_core::units::BitRate;
 
 use crate::text::{TextError, text_value};
 
-/// A rate: fixed, or a share of what is there.
+/// A rate: fixed, or a share of the available one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// So many bit/s of octets on the line.
@@ -20,7 +20,7 @@ impl Rate {
     /// All of the parent's.
     pub const WHOLE: Self = Self::Share(1_000_000);
 
-    /// In bit/s, at least 1. `base_bit_s` is what a share is of; a fixed rate written for a line
+    /// In bit/s, at least 1. `base_bit_s` is the base of a share; a fixed rate written for a line
     /// of `scale_from` grows and shrinks with the line.
     #[must_use]
     pub fn bit_s(self, base_bit_s: u64, scale_from: Option<u64>, line_bit_s: u64) -> u64 {

@@ -1,17 +1,17 @@
 //! TCP segments sent again while their first copy still waits.
 //!
-//! Where a line is slow, a queue can hold more than a sender's retransmission timeout. The sender
-//! then repeats what was never lost, and the repetition would cost line time again. The first copy
-//! says all that the repetition says, and says it earlier; its older timestamp also lets the sender
-//! find out that its timeout was premature (RFC 3522).
+//! On a slow line, a queue can hold more than a sender's retransmission timeout. The sender then
+//! repeats segments that were never lost, and the repetition would cost line time again. The first
+//! copy contains all of the repetition, and earlier; its older timestamp also lets the sender find
+//! out that its timeout was premature (RFC 3522).
 
 use alloc::collections::VecDeque;
 
 use strait_core::Packet;
 use strait_wire::ip::{TcpFlags, TcpView, protocol, tcp_header};
 
-/// The place of the first copy among the packets that wait, in the order of their coming: the one
-/// that says all that `packet` says.
+/// The place of the first copy among the waiting packets, in their order of arrival: the one that
+/// contains all of `packet`.
 pub(crate) fn first_copy(packet: &Packet, waiting: &VecDeque<Packet>) -> Option<usize> {
     let new = segment(packet)?;
     // Mostly a segment follows the last one that waits, and nothing needs to be searched.
@@ -29,7 +29,7 @@ pub(crate) fn first_copy(packet: &Packet, waiting: &VecDeque<Packet>) -> Option<
     waiting.iter().position(|other| repeats(packet, other))
 }
 
-/// Whether `packet` is a TCP segment that says nothing that `first` doesn't say.
+/// Whether `packet` is a TCP segment contained in `first`.
 #[must_use]
 pub fn repeats(packet: &Packet, first: &Packet) -> bool {
     if !same_flow(packet, first) {
@@ -38,7 +38,7 @@ pub fn repeats(packet: &Packet, first: &Packet) -> bool {
     let (Some(new), Some(old)) = (segment(packet), segment(first)) else {
         return false;
     };
-    // Whether to push is told with the last segment of a burst, which may be another one now.
+    // The push flag is in the last segment of a burst, which may be another one now.
     let flags = |view: &TcpView| view.flags.0 & !TcpFlags::PSH.0;
     old.seq == new.seq
         && old.ack == new.ack

@@ -1,4 +1,4 @@
-//! What leaves next.
+//! The next packet to leave.
 
 use core::fmt;
 
@@ -14,18 +14,18 @@ use strait_core::{ClassId, Fate, Instant, NeighbourId, Packet, PortId};
 /// narrow shared medium serves, and a bound on the search for an eligible one.
 pub const FLOWS_MAX: usize = 256;
 
-/// What goes next.
+/// The next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Its class.
     pub class: ClassId,
-    /// To whom.
+    /// The receiver.
     pub to: NeighbourId,
-    /// Octets of the packet, or what is left of the one under way.
+    /// Octets of the packet, or the rest of the one under way.
     pub octets: u32,
 }
 
-/// Who may be sent to: a full window or a closed turn hides a neighbour's packets of a class,
+/// The available neighbours: a full window or a closed turn hides a neighbour's packets of a class,
 /// not the port.
 pub trait Eligibility {
     /// Whether a packet of the class may go to the neighbour now.
@@ -51,19 +51,19 @@ pub struct Queued {
     pub octets: u64,
 }
 
-/// A packet that isn't to go, and the fate it is to have: destroyed for a reason, or absorbed by
-/// one that waits and says the same.
+/// A packet that isn't to be sent, and its fate: destroyed for a reason, or absorbed by a waiting
+/// one with the same content.
 pub type Refusal = (Packet, Fate);
 
-/// Holds the packets of one port and says which goes next.
+/// Holds the packets of one port and names the next one.
 ///
-/// On each entry its owner first says what time it is, and takes what isn't to go any more by
+/// On each entry its owner first sets the time, and takes the packets that are too old by
 /// [`discard`](Self::discard) until `None`; then `head`, `take` (unless the class's packet is under
 /// way), `set_under_way` (unless packets leave whole) and `charge` follow one another with nothing
 /// in between. A scheduler destroys no packet: each comes out again.
 /// # Examples
 ///
-/// A packet of a higher rank goes first, whichever came first:
+/// A packet of a higher rank goes first, whatever the order of arrival:
 ///
 /// ```
 /// use strait_core::fate::{Fate, Ledger, Origin};
@@ -117,10 +117,10 @@ pub trait Scheduler: fmt::Debug {
     /// The line has this rate now: shares of it change with it.
     fn set_line_rate(&mut self, rate: LineRate);
 
-    /// What octets for each neighbour cost of the line that they share.
+    /// The costs of octets for each neighbour on the line that they share.
     fn set_costs(&mut self, costs: &Costs);
 
-    /// The links behind it repeat what they lose, and take so many octets in a round trip: see
+    /// The links behind it repeat their losses, and take so many octets in a round trip: see
     /// [`Limits::over`].
     fn set_trip_octets(&mut self, octets: u64);
 
@@ -135,10 +135,10 @@ pub trait Scheduler: fmt::Debug {
     fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Refusal>;
 
     /// A packet repeats one that has left and may be lost. It isn't queued, but its `expires` is
-    /// lowered as if it were, and its sender wants for as long what waits of its flow.
+    /// lowered as if it were, and its sender wants the waiting packets of its flow for as long.
     fn renew(&mut self, repetition: &mut Packet);
 
-    /// What goes next, at the time of the last [`advance`](Self::advance). Changes nothing.
+    /// The next packet, at the time of the last [`advance`](Self::advance). Changes nothing.
     fn head(&self, eligible: &dyn Eligibility) -> Option<Head>;
 
     /// Takes out the packet that `head` named; doesn't charge. `None` if there is no such packet
@@ -170,21 +170,21 @@ pub trait Scheduler: fmt::Debug {
     /// Takes out any packet that waits: the port stops, or routes changed.
     fn drain(&mut self) -> Option<Packet>;
 
-    /// Takes out any packet that waits for a neighbour, as what waits for it is given up. The
-    /// others keep their places.
+    /// Takes out any packet that waits for a neighbour, whose packets are given up. The others keep
+    /// their places.
     fn drain_to(&mut self, now: Instant, to: NeighbourId) -> Option<Packet>;
 
-    /// What waits in a class, the packet under way not counted.
+    /// The waiting packets of a class, without the packet under way.
     fn queued(&self, class: ClassId) -> Queued;
 
-    /// Whether the flows that a neighbour sends have, each, at least as many octets waiting in a
-    /// class as flows there have on average. Where flows aren't told apart it always is so.
+    /// Whether the flows of a neighbour have, each, at least as many octets waiting in a class as
+    /// flows there have on average. Always true if flows aren't separated.
     fn has_share(&self, class: ClassId, from: (PortId, NeighbourId)) -> bool;
 
     /// Octets that are left of a class's packet that is under way.
     fn under_way(&self, class: ClassId) -> u64;
 
-    /// What waits in all classes.
+    /// The waiting packets of all classes.
     fn total(&self) -> Queued;
 
     /// Asserts the invariants.

@@ -35,7 +35,7 @@ macro_rules! text_value {
 
 pub(crate) use text_value;
 
-/// A value that could not be read, and what would have been right.
+/// A value that could not be read, and a valid one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is no {what}: write it like {example}")]
 pub struct TextError {

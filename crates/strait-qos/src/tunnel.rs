@@ -1,4 +1,4 @@
-//! How a network that carries a gateway's frames learns what is in them.
+//! How a network that carries a gateway's frames learns their contents.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
@@ -12,11 +12,11 @@ use crate::policy::{Policy, PolicyError};
 
 impl PolicyConfig {
     /// For each class the code point of datagrams that carry its packets (RFC 2983): the first in
-    /// its rules by which such a datagram comes into the same class again, under this policy. Best
-    /// effort where there is none.
+    /// its rules by which such a datagram returns to the same class, under this policy. Best effort
+    /// without one.
     ///
     /// # Errors
-    /// What is wrong with the policy.
+    /// The fault of the policy.
     pub fn tunnel_code_points(&self) -> Result<Vec<Dscp>, PolicyError> {
         let (config, policy) = (self.expand()?, Policy::compile(self)?);
         let class_of = |dscp: Dscp| {
@@ -35,7 +35,7 @@ impl PolicyConfig {
     }
 }
 
-/// A datagram between nobody: what a rule says about addresses or ports isn't meant for it.
+/// A datagram without real ends: rules about addresses or ports aren't meant for it.
 fn datagram(dscp: Dscp) -> PacketInfo {
     const UDP: u8 = 17;
     let nobody = IpAddr::V6(Ipv6Addr::UNSPECIFIED);

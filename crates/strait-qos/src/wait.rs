@@ -1,8 +1,8 @@
 //! How long a packet of a class waits at worst on a given line.
 //!
-//! Network calculus in its plainest form: on its way down the tree a class keeps a service curve,
-//! a rate that it gets at least and a latency after which it gets it. What goes before it takes
-//! from both; a class whose rate is limited takes no more than its limit.
+//! Network calculus in its plainest form: on its way down the tree a class keeps a service curve, a
+//! rate that it gets at least and a latency after which it gets it. Classes before it take from
+//! both; a class whose rate is limited takes no more than its limit.
 
 use alloc::format;
 use alloc::string::String;
@@ -30,11 +30,11 @@ pub struct Line {
     /// Octets that can't be interrupted once they are leaving: a segment, or a whole packet where
     /// the link has no segments.
     pub unit_octets: u64,
-    /// The link has segments: limits of age don't allow for a packet that is leaving.
+    /// The link has segments: limits of age don't allow for a packet being sent.
     pub cuts_packets: bool,
 }
 
-/// What a class can count on.
+/// The service that a class can count on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorstWait {
     /// Bits a second that it gets at least, whatever the others do; none if others can starve it.
@@ -43,7 +43,7 @@ pub struct WorstWait {
     pub alone: Option<Duration>,
     /// The same behind a class that is as full as it can be, its limit of age counted.
     pub full: Option<Duration>,
-    /// What it waits for, in words.
+    /// The things that it waits for, in words.
     pub because: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ struct Curve {
     latency_s: f64,
 }
 
-/// What a part of the tree sends at most: `bit_s` on average, and `octets` at once.
+/// The greatest traffic of a part of the tree: `bit_s` on average, and `octets` at once.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     bit_s: f64,
@@ -79,7 +79,7 @@ pub fn worst_wait(policy: &Policy, class: ClassId, line: Line) -> WorstWait {
     let age = of_class.and_then(|class| {
         let is_fair = matches!(class.queue, QueueConfig::Fair(_));
         let fair = is_fair.then(|| class.octets.unwrap_or(u64::MAX));
-        // Where no packet is cut, one is leaving and one is with the layer below.
+        // If packets aren't cut, one is being sent and one is with the layer below.
         let uncut = match line.cuts_packets {
             true => 0,
             false => 2 * line.unit_octets.min(PACKET_OCTETS_MAX),
@@ -158,7 +158,7 @@ impl Book<'_> {
         Some(curve)
     }
 
-    /// What is left of its parent's service for one node, limits of its own counted.
+    /// The rest of its parent's service for one node, including its own limits.
     fn below(&self, index: NodeIndex, curve: Curve, because: &mut Vec<String>) -> Option<Curve> {
         let node = self.node(index)?;
         let parent = node.parent.and_then(|parent| self.node(parent));
@@ -175,7 +175,7 @@ impl Book<'_> {
         Some(self.shaped(index, node, curve, because))
     }
 
-    /// Strict priority: the higher bands take what they can get at most.
+    /// Strict priority: the higher bands take the most that they can get.
     fn after_higher_bands(
         &self,
         index: NodeIndex,
@@ -274,15 +274,15 @@ impl Book<'_> {
         })
     }
 
-    /// Whether anything holds back what a node has to send.
+    /// Whether a node's packets are held back.
     fn is_limited(&self, index: NodeIndex) -> bool {
         let below = self.plan.nodes.iter().enumerate();
         let mut below = below.filter(|(it, _)| self.plan.up(*it).any(|(node, _)| node == index));
         below.any(|(_, node)| node.shape.is_some() || node.discipline.is_htb())
     }
 
-    /// Token buckets: who is within its guarantee goes before all who borrow, by priority. So a
-    /// class has its own after those of its priority and before.
+    /// Token buckets: a class within its guarantee precedes all that borrow, by priority. A class
+    /// therefore has its own after those of its priority and before.
     fn guaranteed(
         &self,
         index: NodeIndex,
@@ -340,8 +340,8 @@ impl Book<'_> {
         }
     }
 
-    /// What leaves of a tree of token buckets may send within their guarantees: those below
-    /// `above`, of that priority or before; none if nothing limits it.
+    /// The packets of a tree of token buckets within their guarantees: of those below `above`, of
+    /// that priority or before; none if nothing limits it.
     fn first(
         &self,
         tree: NodeIndex,
@@ -403,7 +403,7 @@ impl Book<'_> {
         let rate = kept.min(curve.bit_s);
         let pause = match shape.kind {
             ShapeKind::TokenBucket | ShapeKind::VirtualClock => PACKET_OCTETS_MAX as f64 * 8.0,
-            // Credit comes an interval late, and a packet may have overdrawn it.
+            // Credit arrives an interval late, and a packet may have overdrawn it.
             ShapeKind::Average | ShapeKind::Peak => {
                 (shape.burst_octets(bit_s) + PACKET_OCTETS_MAX) as f64 * 8.0
             }
@@ -451,8 +451,8 @@ impl Book<'_> {
                 octets: node.cburst as f64 + packet,
             });
         }
-        // What a policer let in may gather behind another limit and come at once after it, so it
-        // counts only where nothing else holds packets back.
+        // Packets that a policer admitted may gather behind another limit and come at once after
+        // it: it counts only if nothing else holds packets back.
         let held_back = least.is_some() || parent.is_some_and(|it| it.discipline.is_htb());
         let class = node
             .class
@@ -480,7 +480,7 @@ impl Book<'_> {
     }
 }
 
-/// What is sure of a shaper's rate if each packet may be held up for `held_up_s` when the shaper
+/// The certain part of a shaper's rate if each packet may be delayed by `held_up_s` when the shaper
 /// would let it go: credit that doesn't fit by then is lost.
 fn kept_bit_s(shape: &Shape, bit_s: u64, held_up_s: f64) -> f64 {
     let rate = bit_s as f64;
@@ -494,7 +494,8 @@ fn kept_bit_s(shape: &Shape, bit_s: u64, held_up_s: f64) -> f64 {
         let lost_s = (held_up_s - room(octets) * 8.0 / rate).max(0.0);
         octets * 8.0 / (octets * 8.0 / rate + lost_s)
     };
-    // In between it is more: least for the shortest, the longest, or what just fills the bucket.
+    // In between it is more: least for the shortest, the longest, or one that just fills the
+    // bucket.
     let most = PACKET_OCTETS_MAX as f64;
     let lengths = [
         PACKET_OCTETS_MIN,

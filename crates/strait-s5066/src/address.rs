@@ -16,7 +16,7 @@ pub struct Address(u32);
 pub struct NotAnAddress;
 
 impl Address {
-    /// Everybody.
+    /// All stations.
     pub const BROADCAST: Self = Self(0x1fff_ffff);
 
     /// An address of 29 bits, the highest of them the mark of groups; higher bits are ignored.

@@ -1,15 +1,15 @@
-//! C_PDUs: what channel access and data transfer exchange (Annex B).
+//! C_PDUs: the units of channel access and data transfer (Annex B).
 
 use alloc::vec::Vec;
 
 use crate::s_pdu::HARD_LINK;
 
-/// What nodes of ours say beside the standard, by bits that Edition 3 reserves: they have long
+/// Extensions of `strait` beside the standard, by bits that Edition 3 reserves: nodes have long
 /// numbers, and client data may go with a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ours {
-    /// The called node's life: another one after each start. An acceptance tells it; a request with
-    /// data says to whose life the data goes.
+    /// The called node's incarnation: different after each start. An acceptance states it; a
+    /// request with data names the incarnation that the data is for.
     pub life: Option<u16>,
     /// The number under which the sender's frames go from here on, if some have left before the
     /// answer or may do so.
@@ -23,14 +23,14 @@ pub enum CPdu<'a> {
     Data(&'a [u8]),
     /// A link is asked for.
     Request {
-        /// Nobody else is to be served meanwhile.
+        /// No other station is to be served meanwhile.
         exclusive: bool,
-        /// The caller is one of ours.
+        /// The caller is a node of `strait`.
         ours: Option<Ours>,
     },
     /// It is made.
     Accepted {
-        /// Both are ours.
+        /// Both are nodes of `strait`.
         ours: Option<Ours>,
     },
     /// It isn't, for a reason.
@@ -53,8 +53,7 @@ pub const NO_MORE_DATA: u8 = 4;
 /// The reason of a [`CPdu::Rejected`]: an exclusive link is in use.
 pub const EXCLUSIVE_LINK: u8 = 3;
 
-/// What stands in the reserved bits of a node of ours. One bit alone is more likely to be another
-/// node's.
+/// The reserved bits of a node of `strait`. One bit alone is more likely to be another node's.
 const OURS: u8 = 0b1110;
 
 /// Octets of the longest C_PDU of channel access.
@@ -71,8 +70,8 @@ impl Ours {
 }
 
 impl<'a> CPdu<'a> {
-    /// Reads a C_PDU; `None` if it is empty or of an unknown type. What follows the first octet of
-    /// other nodes' C_PDUs of channel access isn't looked at.
+    /// Reads a C_PDU; `None` if it is empty or of an unknown type. Octets behind the first one of
+    /// other nodes' C_PDUs of channel access are ignored.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (first, rest) = bytes.split_first()?;
@@ -91,8 +90,8 @@ impl<'a> CPdu<'a> {
         })
     }
 
-    /// The first octet: of a C_PDU of channel access all, but for what nodes of ours add; for data,
-    /// the one ahead of the S_PDU.
+    /// The first octet: of a C_PDU of channel access all, except for the extensions of `strait`;
+    /// for data, the one ahead of the S_PDU.
     #[must_use]
     pub fn octet(&self) -> u8 {
         let low = |ours: Option<Ours>| ours.map_or(0, |_| OURS);

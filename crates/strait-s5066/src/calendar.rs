@@ -40,7 +40,7 @@ const fn day_of_year(days: u64) -> u64 {
     }
 }
 
-/// What stands for a day, given by its number since 1970-01-01.
+/// The code of a day, given by its number since 1970-01-01.
 const fn code(days: u64) -> u8 {
     (day_of_year(days) % 16) as u8
 }
@@ -56,8 +56,8 @@ impl TimeToDie {
         }
     }
 
-    /// The same, if who reads it from `now` on takes no other day for it: 1 January doesn't go on
-    /// where the year before it ended, and some days within 15 of each other look alike.
+    /// The same, if a reader from `now` on can't confuse it with another day: 1 January doesn't
+    /// continue the count of the year before it, and some days within 15 of each other look alike.
     #[must_use]
     pub fn readable_at(unix_ns: u64, now_ns: u64) -> Option<Self> {
         let dies = Self::at(unix_ns);

@@ -1,7 +1,7 @@
-//! D_PDUs: what goes over the air (Annex C).
+//! D_PDUs: the units on the air (Annex C).
 //!
-//! Types 9 and 10 are ours: data and acknowledgements with numbers of 16 bits. They are sent only
-//! to nodes that agreed to them when the link was made.
+//! Types 9 and 10 are extensions of `strait`: data and acknowledgements with numbers of 16 bits.
+//! They are sent only to nodes that agreed to them when the link was made.
 
 use alloc::vec::Vec;
 
@@ -40,7 +40,7 @@ pub struct DPdu<'a> {
     pub to: Address,
     /// Source.
     pub from: Address,
-    /// What its type has.
+    /// The part of its type.
     pub body: Body<'a>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// What types 0, 2 and 9 say of a segment.
+/// The fields of types 0, 2 and 9 about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
     /// It begins a C_PDU.
@@ -85,7 +85,7 @@ pub struct Data<'a> {
     pub segment: Segment<'a>,
 }
 
-/// What types 1, 2 and 5 say of received frames.
+/// The fields of types 1, 2 and 5 about received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack<'a> {
     /// The lowest number not received.
@@ -94,7 +94,7 @@ pub struct Ack<'a> {
     pub selective: &'a [u8],
 }
 
-/// What type 10 says of received frames.
+/// The fields of type 10 about received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongAck<'a> {
     /// The lowest number not received.
@@ -105,7 +105,7 @@ pub struct LongAck<'a> {
     pub selective: Segment<'a>,
 }
 
-/// What type 3 says.
+/// The fields of type 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reset {
     /// Both ends begin anew.
@@ -118,11 +118,11 @@ pub struct Reset {
     pub ack: bool,
     /// The new lower edge.
     pub lower: u8,
-    /// Tells repeats from new ones.
+    /// Distinguishes repeats from new ones.
     pub frame: u8,
 }
 
-/// What types 7 and 8 say of a segment.
+/// The fields of types 7 and 8 about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NonArq<'a> {
     /// Type 8.
@@ -135,7 +135,7 @@ pub struct NonArq<'a> {
     pub group: bool,
     /// Octets of the whole C_PDU.
     pub size: u16,
-    /// Where the segment stands in it.
+    /// The position of the segment in it.
     pub offset: u16,
     /// Half seconds in which the rest is to come.
     pub window: u16,
@@ -164,9 +164,9 @@ pub enum Kind {
     NonArq,
     /// Type 8: the same, expedited.
     ExpeditedNonArq,
-    /// Type 9: data with a long number. Ours.
+    /// Type 9: data with a long number. Of `strait`.
     LongData,
-    /// Type 10: an acknowledgement of long numbers. Ours.
+    /// Type 10: an acknowledgement of long numbers. Of `strait`.
     LongAck,
     /// Type 15: a warning.
     Warning,
@@ -253,7 +253,7 @@ impl Kind {
     }
 }
 
-/// What is wrong with a D_PDU that was received.
+/// The fault of a received D_PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// 0: its type isn't known.
@@ -294,12 +294,12 @@ impl Fault {
     }
 }
 
-/// What type 15 says.
+/// The fields of type 15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The type that was received.
     pub received: Kind,
-    /// What was wrong with it.
+    /// Its fault.
     pub fault: Fault,
 }
 
@@ -346,16 +346,16 @@ pub enum Body<'a> {
         valid: bool,
         /// An answer.
         ack: bool,
-        /// Tells repeats from new ones.
+        /// Distinguishes repeats from new ones.
         frame: u8,
         /// The message.
         message: &'a [u8],
     },
     /// Types 7 and 8.
     NonArq(NonArq<'a>),
-    /// Type 9: data with a long number. Ours.
+    /// Type 9: data with a long number. Of `strait`.
     LongData(Data<'a>),
-    /// Type 10: an acknowledgement of long numbers. Ours.
+    /// Type 10: an acknowledgement of long numbers. Of `strait`.
     LongAck(LongAck<'a>),
     /// Type 15.
     Warning(Warning),
@@ -402,7 +402,7 @@ impl Body<'_> {
         }
     }
 
-    /// What follows the header.
+    /// The part behind the header.
     #[must_use]
     pub const fn segment(&self) -> Option<Segment<'_>> {
         match self {
@@ -474,7 +474,7 @@ impl DPdu<'_> {
         }
     }
 
-    /// Appends what the type has in its header.
+    /// Appends the type's part of the header.
     fn put_own(&self, out: &mut Vec<u8>) {
         match &self.body {
             Body::Data(data, ack) => {
@@ -633,7 +633,7 @@ fn body<'a>(kind: Kind, own: &'a [u8], segment: Segment<'a>) -> Body<'a> {
 }
 
 /// Reads the D_PDU at the beginning of `bytes`, and says how many octets it has. A transmission
-/// that `ended` brings no more: a D_PDU whose segment isn't all there is damaged, not incomplete.
+/// that `ended` brings no more: a D_PDU with an incomplete segment is damaged, not incomplete.
 ///
 /// # Errors
 /// Why there is none. More octets help only with [`NoDPdu::Incomplete`].
@@ -680,8 +680,8 @@ pub fn parse(bytes: &[u8], ended: bool) -> Result<(DPdu<'_>, usize), NoDPdu> {
     Ok((d_pdu, 2 + header_end + total))
 }
 
-/// Octets of an empty segment's check. Nothing says more of the segment than the header did: what
-/// isn't that check belongs to what follows.
+/// Octets of an empty segment's check. Only the header announces the segment: octets that don't
+/// match the check belong to the next D_PDU.
 fn empty_check(after: &[u8], ended: bool) -> Result<usize, NoDPdu> {
     let check = crc32(&[]).to_le_bytes();
     match after.first_chunk::<4>() {

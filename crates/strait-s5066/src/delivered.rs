@@ -1,4 +1,4 @@
-//! What each rate has delivered of late, and what the others would by that.
+//! The recent deliveries of each rate, and those that the others would have by them.
 
 use alloc::vec::Vec;
 
@@ -28,7 +28,7 @@ const LOSS_UNKNOWN: f64 = 0.05;
 /// The least share that a guess has of losses, before they grow for the next higher rate.
 const LOSS_MIN: f64 = 0.03;
 
-/// A share of frames that is as good as none: nobody knows how much too fast it was.
+/// A negligible share of frames: it doesn't show by how much the rate was too fast.
 const NONE_CAME: f64 = 0.03;
 const NONE_CAME_IS: f64 = 0.02;
 
@@ -50,7 +50,7 @@ impl Record {
         at: Instant::ZERO,
     };
 
-    /// What counts of it at a moment, if it counts half after a time.
+    /// Its weight at a moment, if it halves after a time.
     fn aged(self, now: Instant, half_life: Duration) -> Self {
         let lives = now.since(self.at).as_secs_f64() / half_life.as_secs_f64().max(1.0);
         let part = libm::exp2(-lives);
@@ -63,7 +63,7 @@ impl Record {
     }
 }
 
-/// What each rate of a ladder has delivered, by its place.
+/// The deliveries of each rate of a ladder, by its place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivered {
     records: Vec<Record>,
@@ -121,7 +121,7 @@ impl Delivered {
         }
     }
 
-    /// What was delivered by the rate of a place doesn't count any more.
+    /// Deliveries by the rate of a place no longer count.
     pub(crate) fn forget(&mut self, place: usize) {
         if let Some(record) = self.records.get_mut(place) {
             *record = Record::NONE;
@@ -133,8 +133,8 @@ impl Delivered {
         record.aged(at.now, at.half_life)
     }
 
-    /// The share of frames that come by the rate of a place: by its own record, and by its
-    /// neighbours' where that tells little.
+    /// The share of frames that arrives by the rate of a place: by its own record, and by its
+    /// neighbours' if that has little evidence.
     pub(crate) fn share(&self, at: Reading<'_>, place: usize) -> f64 {
         let own = self.record(at, place);
         let guess = GUESS_WEIGHT * (1.0 - own.weight).max(GUESS_WEIGHT_MIN);
@@ -142,7 +142,7 @@ impl Delivered {
         (own.came + guess * beside) / (own.weight + guess)
     }
 
-    /// Whether it is known of late how much comes by the rate of a place.
+    /// Whether the recent share of arrivals by the rate of a place is known.
     pub(crate) fn is_known(&self, at: Reading<'_>, place: usize) -> bool {
         self.record(at, place).weight >= WEIGHT_MIN
     }
@@ -162,7 +162,7 @@ impl Delivered {
         }
         let nearest = self.beside(at, place);
         nearest.map_or(1.0, |(other, record)| {
-            // What is around the best segments goes with the root of losses.
+            // The overhead of the best segments follows the root of losses.
             let times = libm::sqrt(at.needs(other, place));
             (1.0 - (1.0 - record.payload) * times).max(0.0)
         })

@@ -1,41 +1,42 @@
-//! Data with the link request, between nodes of ours: what each direction's frames belong to.
+//! Data with the link request, between nodes of `strait`: the epoch of each direction's frames.
 //!
-//! A sender's frames go under a number, an epoch, from the time that it began anew. Who calls says
-//! it with the request, and its first frames follow in the same transmission; who is called says
-//! its own with the acceptance. A call that is repeated has the same epoch: what came before isn't
-//! taken again. A node that forgot an epoch, as its link was lost meanwhile or as it lives anew,
-//! takes none of its frames, and answers like one that knows no epochs; then both begin anew, and
-//! what had left whole is given up, as with any lost link. So nothing comes twice.
+//! A sender's frames have a number, an epoch, from the time that it began anew. A caller states it
+//! in the request, and its first frames follow in the same transmission; the called node states its
+//! own in the acceptance. A repeated call has the same epoch: frames received before aren't
+//! accepted again. A node that forgot an epoch, as its link was lost meanwhile or as it restarted,
+//! accepts none of its frames, and answers like one without epochs; then both begin anew, and
+//! completely sent data is given up, as with any lost link. No frame therefore arrives twice.
 
 use crate::c_pdu::Ours;
 
-/// What is known of a peer that is one of ours.
+/// The state of a peer that is a node of `strait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Early {
     /// Its life, if it is known to take data with calls.
     life: Option<u16>,
-    /// The epoch of our frames; none while none may have left ahead of an answer.
+    /// The epoch of this node's frames; none while none may have left ahead of an answer.
     sending: Option<u16>,
     /// Calls that have left under it.
     calls: u32,
     /// The epoch of its frames that the receiving end holds.
     receiving: Option<u16>,
-    /// The last of its epochs that any frames were taken of.
+    /// The last of its epochs with accepted frames.
     heard: Option<u16>,
-    /// Our link was lost, and frames may have been taken as its own whose call wasn't heard.
+    /// This node's link was lost, and its frames may have been accepted for one whose call wasn't
+    /// heard.
     doubt: bool,
-    /// Frames that follow in this transmission aren't taken: they belong to what was forgotten.
+    /// Frames that follow in this transmission aren't accepted: they belong to a forgotten state.
     deaf: bool,
 }
 
-/// What a node does about a call.
+/// A node's reaction to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     /// The sending end begins anew.
     pub(crate) send_anew: bool,
     /// So does the receiving end.
     pub(crate) receive_anew: bool,
-    /// What is answered.
+    /// The answer.
     pub(crate) says: Ours,
 }
 
@@ -71,17 +72,17 @@ impl Early {
         self.life
     }
 
-    /// It said what its life is, or that it takes none.
+    /// It stated its incarnation, or that it accepts none.
     pub(crate) const fn learn_life(&mut self, life: Option<u16>) {
         self.life = life;
     }
 
-    /// Whether what it says answers our call with data.
+    /// Whether it answers this node's call with data.
     pub(crate) fn is_answered_by(&self, ours: &Ours) -> bool {
         ours.epoch.is_some() && ours.life == self.life
     }
 
-    /// Whether frames that follow in this transmission aren't taken.
+    /// Whether frames that follow in this transmission aren't accepted.
     pub(crate) const fn is_deaf(&self) -> bool {
         self.deaf
     }
@@ -91,7 +92,7 @@ impl Early {
         self.deaf = false;
     }
 
-    /// Whether frames may have left under an epoch that no answer has told of.
+    /// Whether frames may have left under an epoch that no answer has named.
     pub(crate) const fn is_sending(&self) -> bool {
         self.sending.is_some()
     }
@@ -112,13 +113,13 @@ impl Early {
         self.doubt = true;
     }
 
-    /// Whether frames of the peer may have been taken by a link that is gone.
+    /// Whether frames of the peer may have been accepted by a link that is gone.
     pub(crate) const fn doubts(&self) -> bool {
         self.doubt
     }
 
-    /// What goes with a request, if data may: under `next`, unless there is an epoch already, in
-    /// which case the sending end doesn't begin anew.
+    /// The part that goes with a request, if data may: under `next`, unless there is an epoch
+    /// already, in which case the sending end doesn't begin anew.
     pub(crate) fn call(&mut self, next: u16) -> Option<Ours> {
         let life = self.life?;
         if self.sending.is_none() {
@@ -131,7 +132,7 @@ impl Early {
         })
     }
 
-    /// Nothing is under way, and the next call begins what may be.
+    /// Nothing is under way, and the next call begins the data that may be.
     pub(crate) const fn forget_calls(&mut self) {
         self.calls = 0;
     }
@@ -141,8 +142,8 @@ impl Early {
         self.calls = self.calls.saturating_add(1);
     }
 
-    /// The peer calls. `linked` says whether we have a link with it, and `next` is an epoch that
-    /// hasn't been used; `life` is our own.
+    /// The peer calls. `linked` says whether there is a link with it, and `next` is an unused
+    /// epoch; `life` is this node's incarnation.
     pub(crate) fn hear_call(
         &mut self,
         theirs: Ours,
@@ -152,19 +153,20 @@ impl Early {
     ) -> Verdict {
         let call = theirs.life.zip(theirs.epoch);
         let held = call.is_some_and(|(_, epoch)| self.receiving == Some(epoch));
-        // While there is a link, frames may have been taken as its own whose call wasn't heard.
+        // While there is a link, frames whose call wasn't heard may have been accepted as its own.
         let doubt = core::mem::take(&mut self.doubt) || linked;
         let taken = doubt || self.heard.is_some() && self.heard == call.map(|call| call.1);
         let stale = |(to, _)| to != life || taken && !held;
         let Some((_, epoch)) = call.filter(|call| !stale(*call)) else {
-            // Without data, it is a call like any other, and tells of no epoch.
+            // Without data, it is a call like any other, and names no epoch.
             (self.deaf, self.doubt) = (call.is_some(), doubt && call.is_none());
-            // What may have been taken isn't taken again, whatever goes on with it.
+            // Frames that may have been accepted aren't accepted again, whatever the continuation.
             self.heard = call.map_or(self.heard, |call| Some(call.1));
             (self.sending, self.receiving) = (None, None);
             return Verdict::anew(life);
         };
-        // Who calls anew has forgotten the link that we had; of calls of ours it hasn't heard.
+        // A caller that begins anew has forgotten the existing link; it hasn't heard this node's
+        // calls.
         let send_anew = !held && (linked || self.sending.is_none());
         if send_anew {
             self.sending = None;
@@ -181,8 +183,8 @@ impl Early {
         }
     }
 
-    /// The peer accepted our call, which had data with it: whether its receiving end has them under
-    /// our epoch, and whether ours begins anew. `None`: it goes on with what we have forgotten.
+    /// The peer accepted this node's call with data: whether its receiving end has them under this
+    /// node's epoch, and whether this node's begins anew. `None`: it continues a forgotten state.
     pub(crate) fn hear_answer(&mut self, theirs: Ours) -> Option<bool> {
         let epoch = theirs.epoch?;
         let held = self.receiving == Some(epoch);

@@ -8,7 +8,7 @@ pub const CODED_RATES: [u32; 12] = [
     75, 150, 300, 600, 1200, 2400, 3200, 3600, 4800, 6400, 8000, 9600,
 ];
 
-/// What the order wire of a D_PDU says.
+/// The order wire of a D_PDU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eow {
     /// Nothing.
@@ -20,7 +20,7 @@ pub enum Eow {
         rate: u8,
         /// Two bits.
         interleaver: u8,
-        /// What is said of them.
+        /// Their purpose.
         purpose: Purpose,
     },
     /// Type 2: an answer about a change of the data rate.
@@ -35,7 +35,7 @@ pub enum Eow {
         /// That type, four bits.
         kind: u8,
     },
-    /// Type 4: what the station can do.
+    /// Type 4: the station's capabilities.
     Capability(u8),
     /// Type 7: a change of the data rate whose rest is in the extended message.
     HighRate {
@@ -48,7 +48,7 @@ pub enum Eow {
     Other(u8, u8),
 }
 
-/// What a data rate on the order wire is for (type 1's last two bits).
+/// The purpose of a data rate on the order wire (type 1's last two bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The sender wants to send by it, and may receive by another.
@@ -90,8 +90,8 @@ pub const HAS_110A: u8 = 0x20;
 /// Rates above 2400 bit/s are there.
 pub const HAS_HIGH_RATES: u8 = 0x10;
 
-/// Types that the standard leaves free, of our own: how long turns may be, in tenths of a second
-/// and in halves.
+/// Types that the standard leaves free, used by `strait`: how long turns may be, in tenths of a
+/// second and in halves.
 const TURN_TENTHS: u8 = 9;
 const TURN_HALVES: u8 = 10;
 
@@ -151,7 +151,7 @@ impl Eow {
         }
     }
 
-    /// How long our turns may be, if it says so.
+    /// How long this node's turns may be, if stated.
     #[must_use]
     pub fn turn_max(self) -> Option<Duration> {
         let unit_ms = match self {
@@ -165,7 +165,7 @@ impl Eow {
         Some(Duration::from_millis(unit_ms * u64::from(count)))
     }
 
-    /// What 12 bits say.
+    /// The meaning of 12 bits.
     #[must_use]
     pub const fn parse(bits: u16) -> Self {
         let content = bits as u8;

@@ -1,8 +1,8 @@
 //! A STANAG 5066 node, Edition 3: D_PDUs on the air, channel access by soft links, data transfer
 //! with and without ARQ, and turns on a half-duplex radio.
 //!
-//! Pure machines: octets, carriers and times come in, D_PDUs and outcomes go out. Who goes first
-//! isn't decided here; a caller hands over the next client data when there is room for it.
+//! Pure machines: octets, carriers and times come in, D_PDUs and outcomes go out. They don't decide
+//! which client goes first; a caller hands over the next client data when there is room for it.
 #![no_std]
 extern crate alloc;
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(crate) enum State {
     /// It was asked for so many times.
     Calling {
         tries: u32,
-        /// The first call began what data goes on with, and this one says so.
+        /// The first call began the state that data continues, and this one states it.
         early: bool,
         /// Data goes with this one.
         data: bool,
@@ -29,7 +29,7 @@ pub(crate) enum State {
         terms: Terms,
         tries: u32,
         again: Option<Instant>,
-        /// Turns of ours since then that others didn't begin before.
+        /// Turns of this node since then that others didn't begin before.
         passed: u32,
     },
 }
@@ -37,9 +37,9 @@ pub(crate) enum State {
 /// How long a called station waits for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unheard {
-    /// To this moment, if nobody else is on the air.
+    /// To this moment, if no other station is on the air.
     pub(crate) until: Instant,
-    /// To this moment, whoever is.
+    /// To this moment, whatever is on the air.
     pub(crate) latest: Instant,
     /// It was waited for, and is asked whether it heard.
     pub(crate) asked: bool,
@@ -60,19 +60,19 @@ pub(crate) struct Terms {
     claimed: bool,
 }
 
-/// One link, and what is to be said about it.
+/// One link, and its pending messages.
 #[derive(Debug)]
 pub(crate) struct Link {
     state: State,
     /// The C_PDU to send in the next turn.
     says: Option<CPdu<'static>>,
-    /// Calls of a row that goes on with the next one, though there is none now.
+    /// Calls of a series that continues with the next one, though there is none now.
     crossed: u32,
     /// When it was used last.
     used: Instant,
-    /// The last call of ours wanted no other served.
+    /// This node's last call asked for an exclusive link.
     asks_exclusive: bool,
-    /// What is called for is there, to be made an exclusive one or to be kept.
+    /// The called link exists, to be made exclusive or to be kept.
     renews: bool,
     /// A call asks whether the other end still has it.
     renewing: bool,
@@ -99,7 +99,7 @@ impl Link {
         self.state
     }
 
-    /// Whether something is to be said about it.
+    /// Whether there is a message about it.
     pub(crate) const fn has_to_say(&self) -> bool {
         self.says.is_some()
     }
@@ -119,12 +119,12 @@ impl Link {
         self.says.take()
     }
 
-    /// Says that the other end's call is rejected.
+    /// Rejects the other end's call.
     pub(crate) const fn reject(&mut self, reason: u8) {
         self.says = Some(CPdu::Rejected(reason));
     }
 
-    /// Whether there is none, and nothing to be said of one.
+    /// Whether there is none, and no message about one.
     pub(crate) const fn is_vacant(&self) -> bool {
         matches!(self.state, State::Idle) && self.says.is_none()
     }
@@ -134,7 +134,7 @@ impl Link {
         self.used = self.used.max(now);
     }
 
-    /// Notes that the other end uses the link. It hasn't heard that we break it, and goes on.
+    /// Notes that the other end uses the link. It hasn't heard the break, and continues.
     pub(crate) fn confirm(&mut self, now: Instant) {
         if let Some(terms) = self.terms() {
             if matches!(self.state, State::Breaking { .. }) {
@@ -181,7 +181,7 @@ impl Link {
         self.terms().is_some()
     }
 
-    /// Whether the other end is about to be told that it is over.
+    /// Whether the other end is about to be informed that it is over.
     pub(crate) const fn is_leaving(&self) -> bool {
         matches!(self.state, State::Breaking { .. }) && self.says.is_some()
     }
@@ -203,7 +203,7 @@ impl Link {
     }
 
     /// Asks by a call whether the other end still has it. Data follows in the same transmission,
-    /// and isn't taken by an end that has forgotten what it belongs to.
+    /// and isn't accepted by an end that has forgotten its epoch.
     pub(crate) const fn renew(&mut self, ours: Option<Ours>) {
         let exclusive = false;
         self.renewing = true;
@@ -222,8 +222,9 @@ impl Link {
         }
     }
 
-    /// Whether the other end is to be called before data may be sent. Who was told that a link is
-    /// over is answered first: it would take no data by a call while it holds on to the link.
+    /// Whether the other end is to be called before data may be sent. An end that was told that a
+    /// link is over is answered first: it would accept no data by a call while it holds on to the
+    /// link.
     pub(crate) fn wants_call(&self, now: Instant) -> bool {
         match self.state {
             State::Idle => self.says.is_none(),
@@ -243,9 +244,10 @@ impl Link {
         }
     }
 
-    /// Asks a caller of ours whether it heard that the link is made, by saying so again, once. One
-    /// that has it says what came, one that still calls is answered, and one that has none says
-    /// that it is over: a call would end what the caller has sent by the link.
+    /// Asks a caller of `strait` whether it heard that the link is made, by repeating the
+    /// acceptance once. One that has it acknowledges, one that still calls is answered, and one
+    /// that has none says that it is over: a call would end the data that the caller has sent by
+    /// the link.
     pub(crate) fn ask_caller(&mut self, ours: Ours) -> bool {
         match &mut self.state {
             State::Made {
@@ -306,7 +308,7 @@ impl Link {
         self.is_made() || self.renews && self.is_calling()
     }
 
-    /// Whether either end asked the other to serve nobody else.
+    /// Whether either end asked the other for an exclusive link.
     pub(crate) const fn has_exclusive(&self) -> bool {
         self.is_exclusive() || self.is_own_exclusive()
     }
@@ -321,8 +323,8 @@ impl Link {
         matches!(self.terms(), Some(terms) if terms.exclusive && self.is_made())
     }
 
-    /// The same, and it has asked for a hard link since (A.3.2.2.2): the call may be somebody
-    /// else's, in its name, over a link by which its data goes on.
+    /// The same, and it has asked for a hard link since (A.3.2.2.2): the call may be forged in its
+    /// name, over a link by which its data continues.
     pub(crate) const fn keeps_others_out(&self) -> bool {
         matches!(self.terms(), Some(terms) if terms.claimed) && self.is_exclusive()
     }
@@ -334,7 +336,7 @@ impl Link {
         }
     }
 
-    /// Notes that its caller may be somebody else: it isn't waited for.
+    /// Notes that its caller may be forged: there is no wait for it.
     pub(crate) const fn doubt(&mut self, now: Instant) {
         if let State::Made {
             unheard: Some(unheard),
@@ -354,9 +356,9 @@ impl Link {
         }
     }
 
-    /// Asks for a link, again if need be. Data goes with the first of a row, if the other end is
-    /// `there`, as far as is known. One that nobody answers is repeated without, as short as can
-    /// be.
+    /// Asks for a link, again if need be. Data goes with the first of a series, if the other end is
+    /// `there`, as far as is known. An unanswered one is repeated without data, as short as
+    /// possible.
     pub(crate) fn call(&mut self, ours: Option<Ours>, exclusive: bool, there: bool) {
         let early = ours.is_some_and(|ours| ours.epoch.is_some());
         let tries = self.tries() + 1;
@@ -372,8 +374,8 @@ impl Link {
         matches!(self.terms(), Some(Terms { given: true, .. }))
     }
 
-    /// The other end asked for it, and is answered. Until it shows that it heard the answer,
-    /// nothing of ours goes, and behind `unheard` it is called; `None`: its data says enough.
+    /// The other end asked for it, and is answered. Until it shows that it heard the answer, no
+    /// data is sent, and after `unheard` it is called; `None`: its data is evidence enough.
     pub(crate) fn accept(
         &mut self,
         now: Instant,
@@ -399,7 +401,7 @@ impl Link {
         let terms = Terms {
             by_us: true,
             long,
-            // The caller knows what it keeps the link for.
+            // The caller knows the purpose of its link.
             exclusive: false,
             given: false,
             claimed: false,
@@ -427,13 +429,14 @@ impl Link {
         (self.used, self.made) = (now, now);
     }
 
-    /// Whether the other end's word that it accepts answers no call of ours: nothing before it did
-    /// in the transmission that began `since`.
+    /// Whether the other end's acceptance answers no call of this node: nothing before it did in
+    /// the transmission that began `since`.
     pub(crate) fn is_unasked(&self, since: Instant) -> bool {
         self.made < since
     }
 
-    /// Whether it is kept for the other end alone, who didn't show in time that it wants that.
+    /// Whether it is kept exclusively for the other end, which didn't show in time that it needs
+    /// that.
     pub(crate) fn is_kept_in_vain(&self, now: Instant) -> bool {
         self.is_exclusive() && self.wants_call(now)
     }
@@ -460,9 +463,9 @@ impl Link {
         self.says = Some(CPdu::Break(NO_MORE_DATA));
     }
 
-    /// Nobody answered that it is broken: it is said again, to a node of ours as soon as may be.
-    /// Another can't take it back, and what it said meanwhile would be lost: it has so long to say
-    /// that again.
+    /// The break wasn't answered: it is repeated, to a node of `strait` as soon as possible.
+    /// Another node can't take it back, and its data sent meanwhile would be lost: it has so long
+    /// to repeat that.
     pub(crate) fn break_again(&mut self, now: Instant, silence: Duration) {
         if let State::Breaking { terms, again, .. } = &mut self.state {
             let wait = if terms.long { Duration::ZERO } else { silence };
@@ -470,7 +473,8 @@ impl Link {
         }
     }
 
-    /// A turn of ours has come, and with it the other end's chance to go on, or to have been ahead.
+    /// A turn of this node has come, and with it the other end's chance to continue, or to have
+    /// been ahead.
     pub(crate) const fn pass_turn(&mut self) {
         if let State::Breaking {
             again: Some(_),
@@ -488,8 +492,8 @@ impl Link {
         self.says = None;
     }
 
-    /// When a link isn't needed any more, if nothing more is sent. Its caller breaks it; one that
-    /// doesn't has forgotten it, and would not take what is sent by it.
+    /// When a link isn't needed any more, if no more data is sent. Its caller breaks it; one that
+    /// doesn't has forgotten it, and would not accept data by it.
     pub(crate) fn idle_at(&self, idle: Duration) -> Option<Instant> {
         match self.state {
             State::Made { terms, .. } if terms.given => None,
@@ -499,7 +503,7 @@ impl Link {
         }
     }
 
-    /// When it is to be broken again, and turns of ours that have come since it was broken last.
+    /// When it is to be broken again, and this node's turns since it was broken last.
     pub(crate) const fn again_at(&self) -> Option<(Instant, u32)> {
         match self.state {
             State::Breaking {
@@ -511,13 +515,13 @@ impl Link {
         }
     }
 
-    /// Nobody needs the link that is asked for. A row of calls goes on, if somebody does later.
+    /// The requested link is no longer needed. A series of calls continues if it is needed later.
     pub(crate) fn put_off_calls(&mut self) {
         (self.crossed, self.state) = (self.tries(), State::Idle);
         self.says = None;
     }
 
-    /// The other end broke it, and is answered. A row of calls goes on.
+    /// The other end broke it, and is answered. A series of calls continues.
     pub(crate) fn confirm_break(&mut self) {
         self.crossed = self.tries();
         self.state = State::Idle;

@@ -9,14 +9,14 @@ use alloc::vec::Vec;
 
 use crate::eow::{Eow, Response};
 
-/// Messages that wait: one of ours, an answer to theirs, and what ends ours.
+/// Waiting messages: one of this node, an answer to the peer's, and the one that ends this node's.
 const WAITING_MAX: usize = 3;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) eow: Eow,
-    /// What doesn't fit there, 23 octets at most.
+    /// The rest, 23 octets at most.
     pub(crate) more: Vec<u8>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Due {
     pub(crate) message: Option<Message>,
 }
 
-/// What became of messages.
+/// The outcome of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// The other end has it.
@@ -58,7 +58,7 @@ pub(crate) struct Management {
 }
 
 impl Message {
-    /// One that its order wire says.
+    /// One on the order wire.
     pub(crate) const fn of(eow: Eow) -> Self {
         let more = Vec::new();
         Self { eow, more }
@@ -75,7 +75,7 @@ impl Management {
         }
     }
 
-    /// Takes a message; answers go before what waits.
+    /// Takes a message; answers precede waiting messages.
     pub(crate) fn say(&mut self, message: Message, answers: bool) {
         if answers
             && !matches!(
@@ -127,7 +127,7 @@ impl Management {
         matches!(first, Some(Eow::Response { .. } | Eow::Unrecognised { .. }))
     }
 
-    /// Nobody is waited for: the message goes again.
+    /// There is no wait for an answer: the message is repeated.
     pub(crate) fn repeat(&mut self) {
         if let Some(first) = self.waiting.front_mut() {
             first.due = true;
@@ -167,7 +167,7 @@ impl Management {
         self.heard.replace(frame) != Some(frame)
     }
 
-    /// Takes an acknowledgement. One that came with a message has that one's number, and is for
+    /// Takes an acknowledgement. One that arrived with a message has that one's number, and is for
     /// whatever was asked.
     pub(crate) fn acknowledge(&mut self, frame: u8, with_message: bool) -> Option<News> {
         let first = self.waiting.front().filter(|first| first.tries > 0)?;
@@ -179,7 +179,7 @@ impl Management {
         Some(News::Acknowledged(first.message.eow))
     }
 
-    /// No answer came. The message goes again, `repeats` times at most (C.6.4.2 (10) and (11)).
+    /// No answer arrived. The message is repeated, `repeats` times at most (C.6.4.2 (10) and (11)).
     pub(crate) fn miss(&mut self, repeats: u32) -> Option<News> {
         let first = self.waiting.front_mut().filter(|first| first.tries > 0)?;
         first.due = true;
@@ -191,12 +191,12 @@ impl Management {
         Some(News::GivenUp(first.message.eow))
     }
 
-    /// Takes back a message of ours that waits.
+    /// Takes back a waiting message of this node.
     pub(crate) fn withdraw(&mut self, is: impl Fn(&Eow) -> bool) {
         self.waiting.retain(|it| !is(&it.message.eow));
     }
 
-    /// A link is made: both ends number from 0 again, also what waits (C.3.9 (16) and (17)).
+    /// A link is made: both ends number from 0 again, also waiting messages (C.3.9 (16) and (17)).
     pub(crate) fn renumber(&mut self) {
         (self.next, self.heard) = (0, None);
         for waiting in &mut self.waiting {

@@ -40,9 +40,8 @@ const RECENT_MAX: usize = 64;
 /// windows are stated: a field of 16 bits could say nine hours.
 const HOLD_MAX: Duration = Duration::from_secs(900);
 
-/// How long the number of a C_PDU that came in one piece isn't another's, whatever its window is:
-/// the longest transmission that EOT can tell. Else whoever forges one could take it for nine
-/// hours.
+/// How long the number of a C_PDU that arrived in one piece isn't another's, whatever its window:
+/// the longest transmission within EOT's range. Otherwise a forger could occupy it for nine hours.
 const ONE_PIECE_MAX: Duration = Duration::from_millis(127_500);
 
 /// A C_PDU being received.
@@ -50,9 +49,9 @@ const ONE_PIECE_MAX: Duration = Duration::from_millis(127_500);
 struct Partial {
     key: Key,
     octets: Vec<u8>,
-    /// The pieces that came, from and up to, none touching another.
+    /// The received pieces, from and up to, none touching another.
     have: Vec<(usize, usize)>,
-    /// The same of those that came damaged.
+    /// The same of the damaged ones.
     damaged: Vec<(usize, usize)>,
     to: Address,
     until: Instant,
@@ -61,7 +60,7 @@ struct Partial {
     holds: Instant,
 }
 
-/// A C_PDU that is handed on: whole, or what came of it in its time, damaged or not.
+/// A delivered C_PDU: complete, or the parts received in its time, damaged or not.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Came {
     pub(crate) from: Address,
@@ -95,7 +94,7 @@ impl Key {
 pub(crate) struct Assembler {
     /// C_PDUs that are put together at a time, from all senders.
     partial_max: usize,
-    /// How long it remembers one, whatever its window says.
+    /// How long it remembers one, whatever its window.
     longest: Duration,
     partial: VecDeque<Partial>,
     recent: VecDeque<(Key, Instant)>,
@@ -134,7 +133,7 @@ impl Assembler {
     pub(crate) fn take(&mut self, now: Instant, from: Address, to: Address, piece: &NonArq<'_>) {
         self.forget(now);
         if let Some(whole) = self.put_together(now, from, to, piece) {
-            // What came in one piece has its copies in the same transmission.
+            // A C_PDU in one piece has its copies in the same transmission.
             let most = match piece.segment.octets.len() == whole.octets.len() {
                 true => ONE_PIECE_MAX,
                 false => HOLD_MAX,
@@ -145,7 +144,7 @@ impl Assembler {
         self.release(now);
     }
 
-    /// A number was taken by what isn't put together here: nothing in order waits for it.
+    /// A number was used by a C_PDU that isn't reassembled here: nothing in order waits for it.
     pub(crate) fn pass(&mut self, now: Instant, from: Address, piece: &NonArq<'_>) {
         let key = Key::of(from, piece);
         if self.order.counts(key) && !self.is_repeat(key) {
@@ -213,7 +212,7 @@ impl Assembler {
         self.recent.push_back((key, until));
     }
 
-    /// The next C_PDU that is whole, or whose time is over and whose head says whom it is for.
+    /// The next C_PDU that is complete, or whose time is over and whose head names its destination.
     pub(crate) fn poll(&mut self) -> Option<Came> {
         self.ready.pop_front()
     }
@@ -224,7 +223,8 @@ impl Assembler {
         partial.into_iter().chain(self.turn_at()).min()
     }
 
-    /// Gives up what didn't become whole in its time, and hands on whose turn has come.
+    /// Gives up C_PDUs that didn't become complete in their time, and delivers those whose turn has
+    /// come.
     pub(crate) fn forget(&mut self, now: Instant) {
         for partial in mem::take(&mut self.partial) {
             if partial.until > now {
@@ -232,7 +232,7 @@ impl Assembler {
                 continue;
             }
             self.broken += 1;
-            // Of what nobody can tell the client, nothing is to be told.
+            // Data that can't be reported to the client isn't reported.
             let mut have = partial.have.iter();
             if have.any(|(from, to)| *from == 0 && *to >= HEAD) {
                 self.hand_on(now, partial);
@@ -251,7 +251,7 @@ fn window(piece: &NonArq<'_>) -> Duration {
     Duration::from_millis(500) * u32::from(piece.window.max(1))
 }
 
-/// Octets of a C_PDU that say whom it is for.
+/// Octets of a C_PDU that name its destination.
 const HEAD: usize = 4;
 
 impl Partial {
@@ -266,10 +266,10 @@ impl Partial {
         note(&mut self.damaged, begin, begin + octets.len());
     }
 
-    /// What came of it.
+    /// Its outcome.
     fn came(mut self) -> Came {
         let octets = mem::take(&mut self.octets);
-        // What came right takes away from what came damaged.
+        // Undamaged octets replace damaged ones.
         let mut damaged = Vec::new();
         for (begin, end) in outside(&self.have, octets.len()) {
             for (from, to) in &self.damaged {
@@ -314,7 +314,7 @@ fn note(pieces: &mut Vec<(usize, usize)>, begin: usize, end: usize) {
     pieces.push((begin, end));
 }
 
-/// What lies between pieces, from 0 to `size`.
+/// The gaps between pieces, from 0 to `size`.
 fn outside(pieces: &[(usize, usize)], size: usize) -> Vec<(usize, usize)> {
     let mut sorted = pieces.to_vec();
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! What share of octets arrives undamaged, and how long segments should be for that.
+//! The share of octets that arrives undamaged, and the best segment length for it.
 
 use crate::d_pdu::SEGMENT_OCTETS_MAX;
 
@@ -12,7 +12,7 @@ const MEMORY: f64 = 300.0;
 /// would take as many octets of shorter ones. Where next to nothing arrives, these tell all.
 const BEHIND_LOST: f64 = 0.1;
 
-/// Frames that an answer told of.
+/// Frames reported by an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// How many.
@@ -21,7 +21,7 @@ pub struct Told {
     pub lost: u32,
 }
 
-/// Frames that a later answer told of than that to their turn.
+/// Frames reported by a later answer than that to their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Late {
     /// How many.
@@ -69,11 +69,11 @@ impl Sum {
 #[derive(Clone, Debug)]
 pub struct Quality {
     all: Sum,
-    /// Those behind one that arrived, mostly: what is lost of them tells where damage began.
+    /// Those behind a received one, mostly: their losses show where damage began.
     begun: Sum,
     /// The last frame arrived.
     came: bool,
-    /// What [`Quality::take_news`] hasn't told of.
+    /// The part that [`Quality::take_news`] hasn't reported.
     news: Told,
 }
 
@@ -109,13 +109,13 @@ impl Quality {
         self.news.lost += u32::from(!came);
     }
 
-    /// Frames told of since this was asked last.
+    /// Frames reported since the last call.
     pub fn take_news(&mut self) -> Told {
         core::mem::take(&mut self.news)
     }
 
-    /// The waveform is another one: what was learnt counts little. A `faster` one is more likely
-    /// to be damaged: as if half a frame of four had been lost.
+    /// The waveform is another one: earlier results count little. A `faster` one is more likely to
+    /// be damaged: as if half a frame of four had been lost.
     pub fn forget(&mut self, faster: bool) {
         let lost = if faster { 0.5 } else { 0.1 };
         *self = Self {

@@ -1,14 +1,14 @@
-//! By which rate a station sends to a peer: what arrives decides.
+//! The rate by which a station sends to a peer: receptions decide.
 //!
-//! After each answer the share of frames that came is known, and what each rate has delivered of
-//! late. A lower one is taken if it would deliver more; by how much less is lost by it is guessed
-//! where it isn't known. A higher one is tried for a turn if it would deliver more, and kept if it
-//! does. A rate that was tried in vain isn't tried again for a while, each time longer.
+//! After each answer the share of received frames is known, and the recent deliveries of each rate.
+//! A lower one is chosen if it would deliver more; its smaller losses are guessed if unknown. A
+//! higher one is tried for a turn if it would deliver more, and kept if it does. A rate that was
+//! tried in vain isn't tried again for a while, each time longer.
 //!
 //! Where nothing is heard, it falls to half, to half of that, and then to the slowest rate; from
 //! there it finds back in strides of four times, as far as it was before.
 //!
-//! In a net, what isn't answered may have met others by chance, which says nothing of the rate; but
+//! In a net, an unanswered turn may have collided by chance, which says nothing of the rate; but
 //! chance doesn't last.
 
 use alloc::vec::Vec;
@@ -31,10 +31,10 @@ const PAUSE: Duration = Duration::from_secs(30);
 const PAUSE_DOUBLED_MAX: u32 = 5;
 const PAUSE_MAX: Duration = Duration::from_secs(1800);
 
-/// What was delivered counts half after so many of these pauses.
+/// Deliveries count half after so many of these pauses.
 const MEMORY_PAUSES: u32 = 4;
 
-/// A lower rate has to deliver so many times as much to be taken instead.
+/// A lower rate has to deliver so many times as much to be chosen instead.
 const BETTER: f64 = 1.05;
 
 /// Of a lower rate, the least part that losses and all that is around segments take.
@@ -46,9 +46,9 @@ const PAUSE_ANSWERS: u32 = 6;
 /// Transmissions without an answer after which the slowest rate is used.
 const SILENT_MAX: u32 = 3;
 
-/// In a net, so many transmissions in a row of which nothing was heard, or nothing came, may have
-/// met others: where one of five does, that is one of 25, and a third one of 125. A rate that is
-/// only tried is doubtful itself: there, one.
+/// In a net, so many transmissions in a row without an answer, or without arrivals, may have
+/// collided: if one of five does, that is one of 25, and a third one of 125. A rate that is only
+/// tried is doubtful itself: there, one.
 pub(crate) const MET_MAX: u32 = 2;
 
 /// Rates between which a station may choose.
@@ -60,9 +60,10 @@ pub struct Adapt {
     pub interleaver: u8,
     /// The waveforms' code in messages for rates that have none.
     pub waveform: u8,
-    /// The other station is asked before each change. Else its modem finds the rate by itself.
+    /// The other station is asked before each change. Otherwise its modem finds the rate alone.
     pub agree: bool,
-    /// Measured signal-to-noise ratios are told to the other station, and its advice is heeded.
+    /// Measured signal-to-noise ratios are reported to the other station, and its advice is
+    /// followed.
     pub advice: bool,
 }
 
@@ -142,7 +143,7 @@ impl Reason {
 pub struct Changes {
     /// To a higher one.
     pub up: u64,
-    /// To a lower one by what was told of losses.
+    /// To a lower one by reported losses.
     pub down: u64,
     /// To a lower one as nothing was heard.
     pub silent: u64,
@@ -170,14 +171,14 @@ pub(crate) struct Rate {
     known: usize,
     /// It fell, or tried in vain, since the beginning.
     fell: bool,
-    /// Frames told of since the last judgement.
+    /// Frames reported since the last judgement.
     tally: Told,
-    /// What each rate has delivered.
+    /// The deliveries of each rate.
     delivered: Delivered,
     /// Of the octets of frames at present, the share that is payload.
     payload: f64,
     silent: u32,
-    /// Transmissions by it in a row of which nothing came, as an answer to a slower one told.
+    /// Transmissions by it in a row without arrivals, according to an answer to a slower one.
     lost: u32,
     /// Judgements in a row that changed nothing.
     calm: u32,
@@ -192,7 +193,7 @@ pub(crate) struct Rate {
     lower_doubled: u32,
     /// Nothing arrived by the higher rate that was tried last.
     unheard: bool,
-    /// What the peer thinks that it could receive.
+    /// The rate that the peer considers receivable.
     advice: Option<usize>,
     changes: Changes,
     reason: Reason,
@@ -244,12 +245,12 @@ impl Rate {
         self.reason
     }
 
-    /// What the peer thinks that it could receive.
+    /// The rate that the peer considers receivable.
     pub(crate) const fn advice(&self) -> Option<usize> {
         self.advice
     }
 
-    /// The peer says so.
+    /// Takes the peer's advice.
     pub(crate) const fn advise(&mut self, advice: Option<usize>) {
         self.advice = advice;
     }
@@ -259,7 +260,7 @@ impl Rate {
         self.pause = PAUSE.max(time * PAUSE_ANSWERS);
     }
 
-    /// Of the octets of frames that are told of next, so many are payload.
+    /// Of the octets of frames reported next, so many are payload.
     pub(crate) const fn carries(&mut self, payload: f64) {
         self.payload = payload;
     }
@@ -312,7 +313,7 @@ impl Rate {
         self.calm >= CALM
     }
 
-    /// The rate is what the other station, or a failed agreement, wants it to be.
+    /// The rate is that of the other station's request, or of a failed agreement.
     pub(crate) fn set(&mut self, to: usize, reason: Reason) {
         self.trial = None;
         self.known = to;
@@ -329,7 +330,7 @@ impl Rate {
         self.least = least;
         self.silent += 1;
         if self.silent > 1 {
-            // The channel isn't what it was.
+            // The channel has changed.
             self.delivered = Delivered::new();
         }
         if let Some(trial) = self.take_higher() {
@@ -347,7 +348,7 @@ impl Rate {
         self.change(to, Reason::Silence);
     }
 
-    /// An answer was heard, whatever it said; it doesn't fall below `least`.
+    /// An answer was heard, whatever its content; it doesn't fall below `least`.
     pub(crate) fn hear(&mut self, least: usize) {
         (self.silent, self.least) = (0, least);
     }
@@ -361,8 +362,8 @@ impl Rate {
         }
     }
 
-    /// Learns late of frames that went at a place before the rate fell as nothing was heard. If
-    /// most came, only the answer was lost. If not, that rate isn't where it finds back to.
+    /// Learns late of frames that went at a place before the rate fell for lack of an answer. If
+    /// most arrived, only the answer was lost. If not, that rate isn't the one to return to.
     pub(crate) fn hear_late(&mut self, now: Instant, adapt: &Adapt, used: usize, late: Late) {
         let Late { frames, came } = late;
         if used <= self.at || frames < 2 {
@@ -374,7 +375,7 @@ impl Rate {
         if came * 4 >= frames * 3 {
             return self.change(used, Reason::Heard);
         }
-        // Where next to nothing came, nobody knows how much too fast it was.
+        // If next to nothing arrived, it isn't known by how much the rate was too fast.
         let (best, _) = self.best(now, adapt, used);
         if best > self.at && came * 8 >= frames {
             self.known = best;
@@ -386,9 +387,9 @@ impl Rate {
         self.wait_after_fall(now, used);
     }
 
-    /// Learns late of frames that went at a place of which nothing was heard, though that lowered
-    /// no rate: they may have met others. By chance that ends; if it doesn't, and what went slower
-    /// is heard, it is the rate.
+    /// Learns late of unreported frames that went at a place, without having lowered a rate: they
+    /// may have collided. By chance that ends; if it doesn't, and slower transmissions are heard,
+    /// it is the rate.
     pub(crate) fn hear_met(&mut self, now: Instant, adapt: &Adapt, used: usize, late: Late) {
         let Late { frames, came } = late;
         if used != self.at {
@@ -418,7 +419,7 @@ impl Rate {
             return;
         }
         if told.lost * 2 <= told.frames {
-            // Much of what goes by it comes: it isn't kept up by long frames alone.
+            // Much of its data arrives: it isn't sustained by long frames alone.
             (self.lost, self.wanted) = (0, self.at);
         }
         self.tally.frames += told.frames;
@@ -449,13 +450,13 @@ impl Rate {
         }
     }
 
-    /// What the rate of a place delivers, as far as is known, in bit/s.
+    /// The delivery of a place's rate, as far as is known, in bit/s.
     fn delivers(&self, now: Instant, adapt: &Adapt, place: usize) -> f64 {
         let share = self.delivered.share(self.reading(now, adapt), place);
         self.delivers_by(share, now, adapt, place)
     }
 
-    /// The same if such a share of frames comes.
+    /// The same if such a share of frames arrives.
     fn delivers_by(&self, share: f64, now: Instant, adapt: &Adapt, place: usize) -> f64 {
         let payload = self.delivered.payload(self.reading(now, adapt), place);
         f64::from(adapt.rate(place)) * share * payload
@@ -469,7 +470,7 @@ impl Rate {
             .unwrap_or((0, 0.0))
     }
 
-    /// Most of what went out was lost.
+    /// Most of the sent frames were lost.
     fn fall(&mut self, now: Instant, adapt: &Adapt, to: usize) {
         match self.take_higher() {
             Some(trial) => self.fail(now, adapt, trial),
@@ -501,7 +502,7 @@ impl Rate {
 
     fn go_back(&mut self, trial: Trial) {
         self.change(trial.from, Reason::Failed);
-        // What it goes back to is known.
+        // The rate to return to is known.
         (self.calm, self.known) = (trial.calm, trial.from);
     }
 
@@ -510,7 +511,7 @@ impl Rate {
         (self.pause * (1 << doubled)).min(self.pause.max(PAUSE_MAX))
     }
 
-    /// It fell: what was tried in vain before may have been tried on another channel.
+    /// It fell: earlier failed tries may have been on another channel.
     fn settle(&mut self, now: Instant) {
         (self.doubled, self.unheard) = (0, false);
         self.not_before = now + self.pause;
@@ -569,7 +570,7 @@ impl Rate {
         }
         let next = self.at + 1;
         let finding = self.at < self.known;
-        // What it delivered before is old by now: the pause has seen to that.
+        // Its earlier deliveries are old by now: the pause has ensured that.
         let share = self.delivered.share_beside(self.reading(now, adapt), next);
         let better = self.delivers_by(share, now, adapt, next) > delivers;
         if finding || better && now >= self.not_before {
@@ -577,9 +578,9 @@ impl Rate {
         }
     }
 
-    /// A lower rate, of which nothing is known of late, that may well deliver more than this one,
-    /// if there is any: by the mean of what its neighbours let one expect, and of what it would if
-    /// next to nothing were lost. Behind a long interleaver losses end within 3 dB.
+    /// A lower rate without recent results that may well deliver more than this one, if there is
+    /// any: by the mean of the expectation from its neighbours, and of its delivery with next to no
+    /// losses. Behind a long interleaver losses end within 3 dB.
     fn lower_worth_a_trial(&self, now: Instant, adapt: &Adapt, delivers: f64) -> Option<usize> {
         if now < self.lower_not_before || self.at < self.known || !adapt.spans_fades(self.at) {
             return None;

@@ -7,18 +7,18 @@ use crate::d_pdu::Reset;
 /// Where a reset stands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResetExchange {
-    /// Ours, not answered yet.
+    /// This node's, not answered yet.
     open: Option<Reset>,
-    /// The number of our next one.
+    /// The number of this node's next one.
     next: u8,
     /// Answers to theirs, at most two.
     says: Vec<Reset>,
-    /// The number of theirs that was heard last, until data goes on behind it.
+    /// The number of the peer's last received one, until data continues behind it.
     heard: Option<u8>,
 }
 
 impl ResetExchange {
-    /// Begins one of ours, unless one is open; whether it did.
+    /// Begins one of this node, unless one is open; whether it did.
     pub(crate) fn begin(&mut self, what: Reset) -> bool {
         if self.open.is_some() {
             return false;
@@ -29,7 +29,7 @@ impl ResetExchange {
         true
     }
 
-    /// Ours that isn't answered yet.
+    /// This node's unanswered one.
     pub(crate) const fn open(&self) -> Option<Reset> {
         self.open
     }
@@ -38,17 +38,17 @@ impl ResetExchange {
         self.open.is_some()
     }
 
-    /// Whether that tells the other end a lower edge.
+    /// Whether that gives the other end a lower edge.
     pub(crate) fn commands(&self) -> bool {
         self.open.is_some_and(|open| open.command)
     }
 
-    /// Ours is answered, or isn't needed any more.
+    /// This node's is answered, or isn't needed any more.
     pub(crate) const fn cancel(&mut self) {
         self.open = None;
     }
 
-    /// Ours that the answer with a number is for.
+    /// This node's that the answer with a number is for.
     pub(crate) fn answered(&self, frame: u8, long: bool) -> Option<Reset> {
         let fits = |open: &Reset| open.frame == frame || open.full && frame == 0 && !long;
         self.open.filter(fits)
@@ -59,13 +59,13 @@ impl ResetExchange {
         self.heard.replace(frame) != Some(frame)
     }
 
-    /// Data goes on, or a link is made.
+    /// Data continues, or a link is made.
     pub(crate) const fn go_on(&mut self) {
         self.heard = None;
     }
 
-    /// Says that theirs was done. The answer to a full one has number 0 (C.6.5 (12)); one with its
-    /// number goes behind, for those that look for it.
+    /// Confirms theirs. The answer to a full one has number 0 (C.6.5 (12)); one with its number
+    /// follows, for those that look for it.
     pub(crate) fn answer(&mut self, reset: Reset, long: bool) {
         let answer = |frame| Reset {
             ack: true,
@@ -89,7 +89,7 @@ impl ResetExchange {
         self.says.pop()
     }
 
-    /// Nobody waits for them.
+    /// There is no wait for them.
     pub(crate) fn forget_answers(&mut self) {
         self.says.clear();
     }

@@ -1,4 +1,4 @@
-//! S_PDUs: what the clients' data travels in (Annex A), and what clients put into them (Annex F).
+//! S_PDUs: the units of clients' data (Annex A), and their contents (Annex F).
 
 use alloc::vec::Vec;
 
@@ -37,16 +37,16 @@ pub struct DataSPdu<'a> {
     pub destination: u8,
     /// The sender wants to know that the client has it.
     pub confirm: bool,
-    /// When it is of no use any more, if it says so.
+    /// When it is of no use any more, if stated.
     pub dies: Option<TimeToDie>,
-    /// Between nodes of ours: the number, of 15 bits, by which it is confirmed.
+    /// Between nodes of `strait`: the number, of 15 bits, by which it is confirmed.
     pub number: Option<u16>,
     /// The client's data.
     pub u_pdu: &'a [u8],
 }
 
 impl<'a> DataSPdu<'a> {
-    /// Reads an S_PDU of client data; `None` for other types and what is too short.
+    /// Reads an S_PDU of client data; `None` for other types and too few octets.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (&[first, saps, third], rest) = bytes.split_first_chunk::<3>()?;
@@ -57,7 +57,7 @@ impl<'a> DataSPdu<'a> {
             (None, rest)
         } else {
             let (units, u_pdu) = rest.split_first_chunk::<2>()?;
-            // A time that no day has says nothing.
+            // An impossible time is ignored.
             let dies = TimeToDie::from_fields(third & 15, u16::from_be_bytes(*units));
             (dies, u_pdu)
         };

@@ -18,7 +18,7 @@ impl Finder {
         self.search(false, tell);
     }
 
-    /// The transmission is over: what had begun doesn't end any more.
+    /// The transmission is over: data that had begun doesn't end any more.
     pub fn end(&mut self, tell: impl FnMut(&DPdu<'_>)) {
         self.search(true, tell);
         self.kept.clear();
@@ -38,7 +38,7 @@ impl Finder {
             }
         }
         let rest = self.kept.len() - at;
-        // A sync may begin in the last octet. What is incomplete is shorter than the longest D_PDU.
+        // A sync may begin in the last octet. An incomplete D_PDU is shorter than the longest one.
         let keep = match next_sync(&self.kept[at..]) {
             Some(_) => rest.min(OCTETS_MAX),
             None => usize::from(self.kept.last() == SYNC.first()).min(rest),

@@ -59,7 +59,7 @@ pub(super) struct Port {
     pub(super) link: Box<dyn Link>,
     /// Transmissions so far: the number of the last one.
     transmissions: u64,
-    /// What frames for each neighbour take of a medium that tells.
+    /// The times of frames for each neighbour on a medium that reports them.
     airtime: Option<Box<Airtime>>,
     pub(super) id: PortId,
 }
@@ -133,8 +133,8 @@ impl Port {
         self.link.set_down(&mut self.queue, now, ledger);
     }
 
-    /// A neighbour is there again: what waits for it may go. Or it is gone: packets that had begun
-    /// to leave for it are lost; those that wait go on waiting, and those of others go by.
+    /// A neighbour is back: its waiting packets may go. Or it is gone: packets that had begun to
+    /// leave for it are lost; waiting ones stay, and those of others overtake them.
     pub(super) fn set_neighbour(
         &mut self,
         now: Instant,
@@ -152,7 +152,7 @@ impl Port {
         }
     }
 
-    /// The medium tells of the rate towards a neighbour.
+    /// The medium reports the rate towards a neighbour.
     pub(super) fn set_rate(&mut self, to: NeighbourId, rate: LineRate) {
         self.link.set_rate(&mut self.queue, to, rate);
     }
@@ -224,7 +224,7 @@ impl Port {
         self.link.advance(now);
     }
 
-    /// When the port has something to do by itself, and why.
+    /// When the port needs a wake-up without an input, and why.
     pub(super) fn wake(&self) -> Option<Wake> {
         let own = self.queue.wake(&*self.link);
         let wakes = own.into_iter().chain(self.link.wake());
@@ -242,12 +242,12 @@ impl Port {
         self.link.check();
     }
 
-    /// Takes in what came.
+    /// Takes in received octets.
     pub(super) fn hear(&mut self, now: Instant, frame: Frame<'_>, ledger: &mut Ledger) {
         self.link.hear(&mut self.queue, now, frame, ledger);
     }
 
-    /// What the port would send first.
+    /// The port's next packet.
     pub(super) fn wants(&self) -> Option<Want> {
         self.queue.state?;
         self.link.wants(&self.queue)
@@ -333,7 +333,7 @@ impl Port {
         self.link.note_outlet(&self.queue, from, packet, way);
     }
 
-    /// What comes to it has crossed links with this round trip at the most.
+    /// Packets to it have crossed links with this round trip at most.
     pub(super) fn set_trip(&mut self, trip: Duration) {
         self.link.set_trip(&mut self.queue, trip);
     }

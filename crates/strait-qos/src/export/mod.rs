@@ -1,11 +1,10 @@
-//! A policy for the Linux kernel: what rules say as an nftables ruleset, what classes say as
-//! `tc` commands.
+//! A policy for the Linux kernel: rules as an nftables ruleset, classes as `tc` commands.
 //!
 //! All classes become one tree of HTB, the only discipline with classes that every kernel has;
-//! strict bands beside token buckets become PRIO, where the kernel has it.
-//! nftables tells each packet its class by the packet's priority (`meta priority`), which HTB
-//! reads before any filter of its own, so no `tc filter` is needed and one ruleset serves both
-//! families. What the kernel can't do, or does otherwise, stands in [`Export::notes`].
+//! strict bands beside token buckets become PRIO, if the kernel has it. nftables sets each packet's
+//! class by its priority (`meta priority`), which HTB reads before any filter of its own, so that
+//! no `tc filter` is needed and one ruleset serves both families. [`Export::notes`] lists the
+//! differences of the kernel.
 
 mod nft;
 mod queue;
@@ -33,16 +32,16 @@ pub struct Export {
     pub nft: String,
     /// For `tc -batch -`: one command a line.
     pub tc: String,
-    /// What the kernel doesn't do, or does in its own way.
+    /// Settings that the kernel lacks, or applies differently.
     pub notes: Vec<String>,
 }
 
 impl Export {
     /// The handle of the root queueing discipline, by which it is known again.
     pub const HANDLE: u16 = 0x57a1;
-    /// The families of nftables that have a table of ours.
+    /// The families of nftables with an exported table.
     pub const FAMILIES: [&str; 2] = ["inet", "arp"];
-    /// The handle of what is below the root where that isn't the tree of classes.
+    /// The handle of the part below the root where that isn't the tree of classes.
     const BELOW: u16 = 0x57a2;
     /// The handle of the tree of classes below PRIO.
     const LOWEST: u16 = 0x57a3;
@@ -64,7 +63,7 @@ impl Export {
 /// Which queues the kernel's classes have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queues {
-    /// What comes nearest to those of the policy.
+    /// The nearest to those of the policy.
     #[default]
     Near,
     /// First come, first served, and strict bands by PRIO.
@@ -94,11 +93,11 @@ pub enum ExportError {
     },
 }
 
-/// Writes a policy for the kernel. `line` is what the interface's line carries; without it the
-/// policy's own `line` or `shape` has to say it.
+/// Writes a policy for the kernel. `line` is the rate of the interface's line; without it the
+/// policy's own `line` or `shape` has to name it.
 ///
 /// # Errors
-/// The policy is wrong, or nothing says how much the line carries.
+/// The policy is wrong, or the rate of the line is unknown.
 pub fn export(
     config: &PolicyConfig,
     interface: &str,
@@ -128,7 +127,7 @@ pub fn export(
     })
 }
 
-/// What the tree is made for: what the user says, else what the policy says.
+/// The line rate of the tree: the user's, otherwise the policy's.
 fn line_bit_s(
     config: &PolicyConfig,
     policy: &Policy,

@@ -49,8 +49,8 @@ impl Family {
     }
 }
 
-/// The table with all rules: each of ours becomes one of the kernel's for each family and each
-/// alternative that one statement can't hold.
+/// The table with all rules: each becomes one of the kernel's for each family and each alternative
+/// that one statement can't hold.
 pub(super) fn ruleset(
     config: &PolicyConfig,
     policy: &Policy,
@@ -153,7 +153,7 @@ fn neighbours(policy: &Policy, tree: &Tree<'_>, interface: &str, table: &str, te
     text.push_str("\t}\n}\n");
 }
 
-/// What becomes of a packet.
+/// The treatment of a packet.
 struct Action {
     filter: bool,
     mark: Option<Dscp>,
@@ -168,8 +168,7 @@ fn policed(policy: &Policy, class: ClassId) -> Option<String> {
     bucket(police).map(|_| format!("police_{}", class.0))
 }
 
-/// A policer that nftables has: one bucket, and what is beyond it is dropped or goes in another
-/// class.
+/// A policer that nftables has: one bucket, with excess packets dropped or moved to another class.
 struct Bucket<'a> {
     octets_s: u64,
     burst_octets: u64,
@@ -209,7 +208,7 @@ fn policers(policy: &Policy, tree: &Tree<'_>, text: &mut String, notes: &mut Vec
             continue;
         };
         let (rate, burst) = (bucket.octets_s, bucket.burst_octets);
-        // Linux adds a second of the rate to the burst that it is told.
+        // Linux adds a second of the rate to the configured burst.
         let told = burst.saturating_sub(rate);
         if burst < rate {
             notes.push(format!(
@@ -258,7 +257,7 @@ impl Action {
     }
 }
 
-/// The kernel's rules for one of ours.
+/// The kernel's rules for one of the policy.
 fn lines(rule: &RuleConfig, action: &Action) -> Vec<String> {
     let any_family = rule.code_points().is_none()
         && rule.source.is_empty()
@@ -356,7 +355,7 @@ fn conditions(rule: &RuleConfig, family: Option<Family>) -> Vec<String> {
     all
 }
 
-/// What is asked of the transport header.
+/// The conditions on the transport header.
 fn transport(rule: &RuleConfig, family: Option<Family>) -> Vec<String> {
     let mut all = Vec::new();
     let asks_ports = [&rule.port, &rule.source_port, &rule.destination_port]
@@ -365,7 +364,7 @@ fn transport(rule: &RuleConfig, family: Option<Family>) -> Vec<String> {
     let protocols: Vec<u8> = match rule.protocol.0.as_slice() {
         _ if rule.tcp_control => [protocol::TCP].into(),
         _ if !rule.spi.is_empty() => [protocol::ESP].into(),
-        // Without this, the first octets of any header would be taken for ports.
+        // Without this, the first octets of any header would be read as ports.
         [] if asks_ports => [protocol::UDP, protocol::TCP].into(),
         asked => asked.iter().map(|protocol| protocol.0).collect(),
     };

@@ -10,8 +10,8 @@ use super::{Export, Queues, minor};
 use crate::plan::{Discipline, NodeIndex, NodeRates, Plan, PlanNode, Shape, ShapeKind};
 use crate::policy::Policy;
 
-/// The rate of a class that is to have no guarantee, in bit/s. HTB serves what is within its rate
-/// before what borrows, whatever the priorities, so this is what a lower band takes from a higher
+/// The rate of a class without a guarantee, in bit/s. HTB serves traffic within its rate before
+/// borrowing traffic, whatever the priorities, so that a lower band takes this much from a higher
 /// one. Less would overflow the 274 s that a bucket of one packet can hold in the kernel's ticks.
 const UNGUARANTEED_BIT_S: u64 = 400;
 /// HTB warns above it.
@@ -45,7 +45,8 @@ pub(super) struct Tree<'a> {
 }
 
 /// The class of token buckets beside which all others of the root hold packets and have a band
-/// each: what PRIO and HTB below it can do. What matches no rule has to be in it.
+/// each: the structure that PRIO with HTB below it supports. Packets that match no rule have to be
+/// in it.
 fn buckets(policy: &Policy) -> Option<NodeIndex> {
     let nodes = &policy.plan().nodes;
     let root = nodes.first().filter(|root| !root.discipline.is_htb())?;
@@ -163,7 +164,7 @@ impl<'a> Tree<'a> {
         );
     }
 
-    /// Strict bands below a class for all. What has no band of its own goes to the token buckets.
+    /// Strict bands below a class for all. Classes without a band go to the token buckets.
     fn add_bands(
         &self,
         interface: &str,
@@ -302,7 +303,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// What HTB has itself.
+    /// The keys of HTB itself.
     fn bucket_keys(&self, node: &PlanNode, rates: NodeRates, quantum: &str) -> String {
         let prio = if node.class.is_some() {
             format!(" prio {}", node.prio)
@@ -327,7 +328,8 @@ impl<'a> Tree<'a> {
         }
         // Not its rate, even if it has one, which is a share of its band: the kernel would serve it
         // before the bands above. But token buckets in a band below borrow from each other before
-        // anybody borrows from what is above them all: what goes before them is within its rate.
+        // any class borrows from the class above them all: classes that precede them are within its
+        // rate.
         let rate = if self.is_before_buckets(node) {
             ceil
         } else {
@@ -402,7 +404,8 @@ impl<'a> Tree<'a> {
         quantum.min(QUANTUM_OCTETS_MAX)
     }
 
-    /// What a class gets of the whole when all of the same ranks send, in parts of [`WHOLE`].
+    /// The share of the whole that a class gets when all of the same ranks send, in parts of
+    /// [`WHOLE`].
     fn whole_share(&self, index: NodeIndex) -> u128 {
         let way = self.plan.up(index);
         way.fold(WHOLE, |share, (index, node)| {

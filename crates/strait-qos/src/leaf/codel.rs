@@ -1,5 +1,5 @@
-//! Controlled delay (RFC 8289): a queue that stays long is told to its senders by a drop now and
-//! then, the more often the longer it stays.
+//! Controlled delay (RFC 8289): a drop now and then reports a queue that stays long to its senders,
+//! the more often the longer it stays.
 
 use strait_core::rate::LineRate;
 use strait_core::time::nanos;
@@ -11,7 +11,7 @@ use super::config::FqCodelConfig;
 const TARGET: Duration = Duration::from_millis(5);
 /// RFC 8289 section 4.3.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Within so many intervals after the last drop a new spell goes on where that one ended.
+/// Within so many intervals after the last drop a new spell continues where that one ended.
 const MEMORY_INTERVALS: u32 = 16;
 
 impl FqCodelConfig {
@@ -23,7 +23,7 @@ impl FqCodelConfig {
     }
 }
 
-/// What counts as too long.
+/// The limits of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Law {
     /// Waiting time that is fine.

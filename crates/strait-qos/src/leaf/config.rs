@@ -7,11 +7,11 @@ use strait_core::units::{Octets, Time};
 
 use crate::dscp::Dscp;
 
-/// What happens inside a class without classes below it.
+/// The queue inside a class without classes below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum QueueConfig {
-    /// First come, first served; what comes to a full queue is dropped.
+    /// First come, first served; packets that arrive at a full queue are dropped.
     Fifo(FifoConfig),
     /// Equal shares of octets for all flows; small packets of those below their share go first.
     Fair(FairConfig),
@@ -84,7 +84,7 @@ impl QueueConfig {
         }
     }
 
-    /// The first key whose value can't work, and what would.
+    /// The first key with an impossible value, and a valid one.
     pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Fifo(_) | Self::Fair(_) => None,
@@ -99,8 +99,8 @@ impl QueueConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FifoConfig {
-    /// A TCP segment that is sent again while its first copy still waits is left out: the first
-    /// copy says all that it says.
+    /// A repeated TCP segment whose first copy still waits is left out: the first copy contains all
+    /// of it.
     pub absorb_repeats: bool,
     /// A TCP acknowledgement that an earlier and a later one of its connection make superfluous is
     /// left out.
@@ -109,9 +109,9 @@ pub struct FifoConfig {
 
 /// Keys of `kind = "fair"`.
 ///
-/// A full queue drops the oldest packet of the flow with the most octets, so that who doesn't yield
-/// keeps nobody out, and who does hears of it first. It is full by the class's limits, or with what
-/// takes 30 s on the line at its present rate.
+/// A full queue drops the oldest packet of the flow with the most octets, so that an unyielding
+/// sender excludes no other, and a yielding one notices first. It is full by the class's limits, or
+/// with 30 s of the line at its present rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FairConfig {
@@ -129,7 +129,7 @@ pub struct FairConfig {
 pub struct SfqConfig {
     /// Flows that may have packets at a time.
     pub flows: u32,
-    /// Hash buckets that flows are told apart by.
+    /// Hash buckets that separate flows.
     pub buckets: u32,
     /// Packets of one flow.
     pub depth: u32,
@@ -202,18 +202,18 @@ impl SfqConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FqCodelConfig {
-    /// Hash buckets that flows are told apart by.
+    /// Hash buckets that separate flows.
     pub flows: u32,
     /// Octets a turn; the port's MTU if left out. 300 B favours small packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Octets>,
-    /// Waiting time that is fine. If left out, 5 ms (RFC 8289 section 4.4) but at least the time
-    /// of one and a half packets of the port's MTU at the line's present rate, as CAKE has it: on a
-    /// narrow line a packet that is leaving is no bad queue.
+    /// Acceptable waiting time. If left out, 5 ms (RFC 8289 section 4.4) but at least the time of
+    /// one and a half packets of the port's MTU at the line's present rate, as in CAKE: on a narrow
+    /// line a packet being sent is no bad queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Time>,
-    /// How long it may take longer before something is dropped. If left out, 100 ms (RFC 8289
-    /// section 4.3), prolonged by what the target is above 5 ms, and at least twice the target.
+    /// How long it may take longer before a packet is dropped. If left out, 100 ms (RFC 8289
+    /// section 4.3), prolonged by the target's excess over 5 ms, and at least twice the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Time>,
     /// Packets of transports that understand it are marked instead of dropped (RFC 3168).
@@ -337,7 +337,7 @@ const fn denominator_default() -> u32 {
 }
 
 impl ProfileConfig {
-    /// What IOS has for a code point that isn't configured; as for CS0 where it has none.
+    /// The values of IOS for a code point that isn't configured; those of CS0 if it has none.
     #[must_use]
     pub fn of_ios(dscp: Dscp) -> Self {
         let min = match dscp.number() {

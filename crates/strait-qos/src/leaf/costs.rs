@@ -1,4 +1,4 @@
-//! What the octets for each neighbour cost of a line that all share.
+//! The costs of octets for each neighbour on a line that all share.
 
 use alloc::boxed::Box;
 
@@ -13,7 +13,7 @@ const ONE: u32 = 256;
 pub struct Costs(Box<[u32]>);
 
 impl Costs {
-    /// These, by neighbour from number 0 on; whoever isn't among them costs 1.
+    /// These, by neighbour from number 0 on; all others cost 1.
     pub fn new(times: impl Iterator<Item = f64>) -> Self {
         Self(times.map(|it| (it * f64::from(ONE)) as u32).collect())
     }

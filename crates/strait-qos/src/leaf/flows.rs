@@ -1,4 +1,4 @@
-//! The flows of one leaf, and whose turn it is.
+//! The flows of one leaf, and their turns.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -14,18 +14,18 @@ use super::costs::Costs;
 use crate::dscp::Dscp;
 use crate::repeat::same_flow;
 
-/// What has a queue of its own.
+/// The identity of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowKey {
     pub(super) to: NeighbourId,
-    /// Which of the flows to that neighbour; 0 if they aren't told apart.
+    /// The number of the flow to that neighbour; 0 if flows aren't separated.
     bucket: u32,
 }
 
-/// How flows are told apart.
+/// How flows are separated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hashing {
-    /// Flows to one neighbour that can be told apart; others share a queue by chance.
+    /// Flows to one neighbour that can be separated; others share a queue by chance.
     pub(super) buckets: u32,
     /// Changes which of them do.
     pub(super) salt: u64,
@@ -62,8 +62,8 @@ fn flow_hash(salt: u64, info: &PacketInfo) -> u64 {
     hash64(salt, &words)
 }
 
-/// The packets of one key. A flow without packets is none, but where what it has had still counts:
-/// there it keeps its place. All are looked at again and again, so little is in the list itself.
+/// The packets of one key. A flow without packets is none, unless its past service still counts:
+/// there it keeps its place. All are examined again and again, so that the list itself is small.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
@@ -73,13 +73,13 @@ pub(super) struct Flow {
     begins: i64,
     /// Octets of its first packet; 0 without.
     first: u32,
-    /// What its first packet takes of its share, in parts.
+    /// The part of its share that its first packet uses, in parts.
     toll: i64,
     /// `None` if that would say nothing.
     pub(super) waiting: Option<Box<Waiting>>,
 }
 
-/// What waits in one flow.
+/// The waiting packets of one flow.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) packets: VecDeque<Packet>,
@@ -100,7 +100,7 @@ impl Default for Waiting {
     }
 }
 
-/// What waits in a flow with nothing.
+/// The waiting packets of an empty flow.
 static NOTHING: VecDeque<Packet> = VecDeque::new();
 
 impl Flow {
@@ -125,8 +125,8 @@ impl Flow {
         }
     }
 
-    /// A repetition came of what waits, or of what has left and may be lost: its sender still wants
-    /// what it sent, as long as the repetition would be wanted.
+    /// A repetition arrived of a waiting packet, or of one that has left and may be lost: its
+    /// sender still wants its data, as long as the repetition would be wanted.
     pub(super) fn renew(&mut self, repetition: &Packet) {
         let Some(waiting) = &mut self.waiting else {
             return;
@@ -149,13 +149,13 @@ impl Waiting {
     }
 }
 
-/// What a turn is.
+/// The measure of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// One packet.
     Packet,
-    /// So many octets on average: the turn goes on while there is credit, and what is sent beyond
-    /// it is a debt that the next turns pay first (deficit round robin in its surplus form).
+    /// So many octets on average: the turn continues while there is credit, and octets beyond it
+    /// are a debt that the next turns pay first (deficit round robin in its surplus form).
     Octets(i64),
     /// The same, and a flow that was idle goes before those that were not (RFC 8290 section 4.2).
     NewFirst(i64),
@@ -165,15 +165,15 @@ pub(super) enum Turn {
     Shares(Shares),
 }
 
-/// What counts as small and as long.
+/// The sizes of small and long packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) small_octets: u32,
     pub(super) long_octets: u32,
 }
 
-/// How many times its octets a packet counts: of one class of assured forwarding, what has a higher
-/// drop precedence gives way to what has a lower one (RFC 2597 section 2), and still goes on.
+/// How many times its octets a packet counts: of one class of assured forwarding, a higher drop
+/// precedence gives way to a lower one (RFC 2597 section 2), and still progresses.
 pub(super) fn burden(packet: &Packet) -> u64 {
     let mark = Dscp::new(packet.info().dscp);
     let assured = mark.and_then(Dscp::assured);
@@ -209,7 +209,7 @@ impl Turn {
         }
     }
 
-    /// Whether what a flow has had counts while it has no packets.
+    /// Whether a flow's past service counts while it has no packets.
     const fn keeps_idle(self) -> bool {
         matches!(self, Self::NewFirst(_) | Self::Shares(_))
     }
@@ -227,9 +227,9 @@ pub(super) struct Flows {
     clock: i64,
     turn: Turn,
     flows_max: usize,
-    /// Of shares: what octets for each neighbour count.
+    /// Of shares: the weight of octets for each neighbour.
     costs: Costs,
-    /// What an emptied flow had, kept so that one that comes and goes doesn't allocate.
+    /// The buffer of an emptied flow, kept so that an intermittent one doesn't allocate.
     spare: Option<Box<Waiting>>,
 }
 
@@ -318,7 +318,7 @@ impl Flows {
         }
     }
 
-    /// The flow whose turn comes first among those with packets for whom `to` holds.
+    /// The flow whose turn comes first among those with packets for which `to` holds.
     pub(super) fn first(&self, to: impl Fn(NeighbourId) -> bool) -> Option<usize> {
         if let Turn::Shares(shares) = self.turn {
             let flows = self.list.iter().enumerate();
@@ -359,8 +359,8 @@ impl Flows {
         if let Turn::Shares(shares) = self.turn {
             let flow = self.list.get_mut(place)?;
             let toll = flow.toll;
-            // Some can't be sent to now and then: nobody is ahead or behind for that by more than
-            // one long packet.
+            // Some neighbours are unavailable at times: no flow is ahead or behind for that by more
+            // than one long packet.
             flow.begins = flow.begins.max(self.clock - shares.long()) + toll;
             self.clock += toll / self.busy.max(1) as i64;
             self.clock = self.clock.max(flow.begins - shares.long());
@@ -455,7 +455,7 @@ impl Flows {
         }
     }
 
-    /// Keeps what a flow had that has nothing any more.
+    /// Keeps the past service of a flow that is empty now.
     fn keep(&mut self, waiting: Option<Box<Waiting>>) {
         if let Some(mut waiting) = waiting {
             waiting.packets.clear();
@@ -464,8 +464,8 @@ impl Flows {
         }
     }
 
-    /// Sorts all packets into flows anew; inside each they keep the order in which they came.
-    /// Those of flows that are too many now come back.
+    /// Sorts all packets into flows anew; inside each they keep their order of arrival. Those of
+    /// flows that are too many now are returned.
     pub(super) fn rehash(&mut self, hashing: Hashing) -> Vec<Packet> {
         let old = core::mem::take(&mut self.list);
         (self.new, self.busy) = (0, 0);
@@ -485,7 +485,7 @@ impl Flows {
         left
     }
 
-    /// Asserts what holds between calls.
+    /// Asserts the conditions that hold between calls.
     pub(super) fn check(&self, hashing: Hashing) {
         let keeps_idle = self.turn.keeps_idle();
         let busy = self.list.iter().filter(|flow| !flow.packets().is_empty());

@@ -1,11 +1,11 @@
-//! What may wait in a class.
+//! Limits of the waiting packets of a class.
 
 use super::config::QueueConfig;
 use super::{FAIR_PACKETS_LEAST, FAIR_WAIT};
 use crate::policy::Class;
 use crate::wait::PACKET_OCTETS_MAX;
 
-/// What may wait in a class at most.
+/// Limits of the waiting packets of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Packets.
@@ -17,12 +17,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A flow crosses several links, and what is repeated on them takes a second round trip. Where
-    /// less waits than flows take in their own round trip, the line is idle after each loss.
+    /// A flow crosses several links, and repetitions on them take a second round trip. If less
+    /// waits than flows take in their own round trip, the line is idle after each loss.
     const TRIPS: u64 = 4;
     /// Flows that limits have room for, where more have more.
     const FLOWS: u64 = 8;
-    /// Of a round trip's, what memory leaves: 3 s of 10 Mbit/s.
+    /// Of a round trip's worth, the part within the memory: 3 s of 10 Mbit/s.
     const TRIPS_OCTETS_MAX: u64 = 4_000_000;
 
     /// A class's own.
@@ -36,9 +36,9 @@ impl Limits {
         }
     }
 
-    /// The same before a link that repeats what it loses and takes so many octets in a round trip:
-    /// a `fair` queue holds some round trips' worth at least. An age below that of elastic traffic
-    /// says how long a packet is of use, and then limits stay.
+    /// The same before a link that repeats its losses and takes so many octets in a round trip: a
+    /// `fair` queue holds some round trips' worth at least. An age below that of elastic traffic is
+    /// the useful life of a packet, and then limits stay.
     #[must_use]
     pub fn over(self, trip_octets: u64) -> Self {
         let packets = u64::from(self.packets);
@@ -56,9 +56,9 @@ impl Limits {
         }
     }
 
-    /// The same among so many flows: a `fair` queue holds for each what tells its sender of a loss
-    /// by later packets. One that has less waits for a timeout, and the line for it at the end. A
-    /// class whose own limits are below that for [`Self::FLOWS`] is meant to be so short.
+    /// The same among so many flows: a `fair` queue holds for each enough later packets to report a
+    /// loss to its sender. One with fewer waits for a timeout, and at the end the line waits for
+    /// it. A class whose own limits are below that for [`Self::FLOWS`] is meant to be so short.
     pub(super) fn among(self, flows: usize, mtu_octets: u32) -> Self {
         let usual = Self::FLOWS * FAIR_PACKETS_LEAST;
         let is_short = u64::from(self.packets) < usual

@@ -1,4 +1,4 @@
-//! What waits in one class without classes below it, in which order it goes, and what doesn't go.
+//! Waiting packets of one class without classes below it, their order, and dropped ones.
 
 mod codel;
 pub mod config;
@@ -36,8 +36,8 @@ const FAIR_BUCKETS: u32 = u32::MAX;
 /// Octets of a small packet of `kind = "fair"`: a request or a call's packet.
 pub(crate) const FAIR_SMALL_OCTETS: u32 = 500;
 
-/// What may wait in a `fair` queue takes so long on the line, or is so many of the longest packets.
-/// A sender that waits for longer repeats ever more rarely, and loses all if the queue gives it up.
+/// The packets of a `fair` queue take so long on the line, or are so many of the longest packets. A
+/// sender that waits for longer repeats ever more rarely, and loses all if the queue gives it up.
 pub(crate) const FAIR_WAIT: Duration = Duration::from_secs(30);
 const FAIR_PACKETS_LEAST: u64 = 8;
 
@@ -45,10 +45,9 @@ const FAIR_PACKETS_LEAST: u64 = 8;
 /// turn. Requests (for an echo, a name, a connection) have longer ages, and wait for its end.
 const REAL_TIME: Duration = Duration::from_secs(5);
 
-/// How many times its class's age a packet may wait in a `fair` queue: as many times as what the
-/// queue holds at least takes [`FAIR_WAIT`] on the line, else the queue of a very slow line would
-/// hold what grows too old in it. An age below that wait says how long a packet is of use, and
-/// stays.
+/// How many times its class's age a packet may wait in a `fair` queue: as many times as the least
+/// content of the queue takes [`FAIR_WAIT`] on the line; otherwise packets would grow too old in
+/// the queue of a very slow line. An age below that wait is the useful life of a packet, and stays.
 fn fair_stretch(age: Duration, octets_most: u64, rate: LineRate, mtu_octets: u32) -> f64 {
     if age < FAIR_WAIT {
         return 1.0;
@@ -57,10 +56,10 @@ fn fair_stretch(age: Duration, octets_most: u64, rate: LineRate, mtu_octets: u32
     (rate.time_for(held).as_secs_f64() / FAIR_WAIT.as_secs_f64()).max(1.0)
 }
 
-/// A class's limit of age on a line. The time of a packet that nothing interrupts comes on top,
-/// else what is due next would be given up while one leaves that came before. So does a turn of the
-/// other side's, in which nothing can go, unless the class is for packets in real time. `fair` is
-/// the class's limit of octets, if its queue is of that kind.
+/// A class's limit of age on a line. The time of an uninterruptible packet comes on top; otherwise
+/// the next packet would be given up while an earlier one is being sent. So does a turn of the
+/// other side, unless the class is for packets in real time. `fair` is the class's limit of octets,
+/// if its queue is of that kind.
 pub(crate) fn age_on(age: Duration, fair: Option<u64>, rate: LineRate, site: Site) -> Duration {
     let stretch = |octets| fair_stretch(age, octets, rate, site.mtu_octets);
     let uncut = rate.time_for(u64::from(site.unit_octets));
@@ -85,7 +84,7 @@ pub struct Site {
     pub unit_octets: u32,
     /// How long the other side may have the line to itself at a time; zero where both send at once.
     pub turn: Duration,
-    /// What its chance follows from.
+    /// The seed of its random numbers.
     pub seed: u64,
 }
 
@@ -101,9 +100,9 @@ impl Default for Site {
 }
 
 /// The queue of a class: a queue for each neighbour that has packets here, or for each flow to a
-/// neighbour if its kind tells them apart.
+/// neighbour if its kind separates them.
 ///
-/// What each packet meets comes first.
+/// Fields that each packet needs come first.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Leaf {
@@ -115,11 +114,11 @@ pub(crate) struct Leaf {
     /// Given up for others, until its owner asks.
     discarded: VecDeque<Refusal>,
     kind: Kind,
-    /// What of its class's age holds at the line's rate.
+    /// The age of its class at the line's rate.
     age: Option<Duration>,
     /// How long a packet that nothing interrupts takes on the line.
     uncut: Duration,
-    /// What the line's rate leaves of its class's limits, in octets.
+    /// The octets of its class's limits at the line's rate.
     line_octets: u64,
     limits: Limits,
     hashing: Hashing,
@@ -131,12 +130,12 @@ pub(crate) struct Leaf {
     site: Site,
 }
 
-/// What the kinds do beyond turns.
+/// The differences of the kinds beyond turns.
 #[derive(Debug)]
 enum Kind {
-    /// What doesn't fit is refused.
+    /// Packets without room are refused.
     Tail,
-    /// What doesn't fit takes the place of the flow that has the most.
+    /// Packets without room displace those of the flow that has the most.
     Fair,
     Sfq(Sfq),
     FqCodel(Box<(FqCodelConfig, Law)>),
@@ -266,7 +265,7 @@ impl Leaf {
         }
     }
 
-    /// What octets for each neighbour cost: whom a flow leads to counts in its share.
+    /// The costs of octets for each neighbour: the neighbour of a flow counts in its share.
     pub(crate) fn set_costs(&mut self, costs: &Costs) {
         self.flows.set_costs(costs);
     }
@@ -315,7 +314,7 @@ impl Leaf {
         self.under_way.is_some()
     }
 
-    /// What is left of it.
+    /// The rest of it.
     pub(crate) const fn under_way_octets(&self) -> u64 {
         match self.under_way {
             Some((_, octets_left)) => octets_left as u64,
@@ -357,7 +356,7 @@ impl Leaf {
         if let Err(cause) = self.make_room(key, place, packet.octets() as u64) {
             return Err((packet, Fate::Dropped(cause)));
         }
-        // What gave way may have been the last of its flow.
+        // The dropped packet may have been the last of its flow.
         let place = if self.discarded.is_empty() {
             place
         } else {
@@ -375,13 +374,13 @@ impl Leaf {
 
     fn limit_age(&self, packet: &mut Packet) {
         if let Some(mut age) = self.age {
-            // The next acknowledgement says the same, and more: a turn's worth of them isn't kept.
+            // The next acknowledgement includes this one: a turn's worth of them isn't kept.
             let is_short = |least| (REAL_TIME..FAIR_WAIT).contains(&least);
             if packet.info().tcp_bare == Some(TcpFlags::ACK) && self.age_least.is_some_and(is_short)
             {
                 age = age.saturating_sub(self.site.turn);
             }
-            // What has come over other links knows nothing of what may be leaving here.
+            // The age of a packet from other links takes no account of a packet being sent here.
             let left = packet.expires + self.uncut;
             packet.expires = left.min(packet.began() + age);
         }
@@ -422,7 +421,7 @@ impl Leaf {
         }
     }
 
-    /// Sees to it that another packet of so many octets fits, or tells why it can't.
+    /// Ensures that another packet of so many octets fits, or returns why it can't.
     fn make_room(
         &mut self,
         key: FlowKey,
@@ -589,8 +588,8 @@ impl Leaf {
         Some(packet)
     }
 
-    /// Drops what the flow's `CoDel` condemns, and says whether it did. What is in front then has
-    /// been judged: it goes when it is asked for again.
+    /// Drops the packets that the flow's `CoDel` condemns, and says whether it did. The packet in
+    /// front has then been judged: it goes at the next request.
     fn condemn(&mut self, now: Instant, place: usize) -> bool {
         let Kind::FqCodel(codel) = &self.kind else {
             return false;
@@ -694,7 +693,7 @@ impl Leaf {
         }
     }
 
-    /// Asserts what holds between calls.
+    /// Asserts the conditions that hold between calls.
     pub(crate) fn check(&self, class: ClassId) {
         self.flows.check(self.hashing);
         let mut sum = Queued::default();
@@ -709,7 +708,7 @@ impl Leaf {
             self.soonest.is_none_or(|at| at == soonest),
             "known as it is"
         );
-        // Of what waits, nothing is given up because a link has become shorter.
+        // No waiting packet is given up because a link has become shorter.
         let most = self.own.most();
         assert!(
             sum.packets <= most.packets && sum.octets <= most.octets,

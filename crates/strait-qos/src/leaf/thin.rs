@@ -1,8 +1,8 @@
 //! TCP acknowledgements that others make superfluous.
 //!
-//! An acknowledgement says «I have all up to here». While three of one connection wait, the one in
-//! the middle says nothing that the last doesn't say, and says it on a line that others need.
-//! Where something more stands in it, it stays.
+//! An acknowledgement means «I have all up to here». While three of one connection wait, the one in
+//! the middle is redundant beside the last, on a line that others need. If it contains more, it
+//! stays.
 
 use alloc::collections::VecDeque;
 
@@ -13,11 +13,11 @@ use crate::repeat::same_flow;
 
 /// The place of a waiting acknowledgement that may be left out once `last` waits behind it.
 ///
-/// It is the newest packet of `last`'s connection that waits, with another of the connection in
-/// front of it. All three are segments with ACK and no other flag, no data and no options but
-/// timestamps, and acknowledge more and more (so none is a duplicate, which tells of a loss). Of
-/// the two later ones type of service and ECN marks are the same, the window of the last isn't
-/// smaller, and neither timestamp runs back. The first stays: it may be what the sender waits for.
+/// It is the newest waiting packet of `last`'s connection, with another of the connection in front
+/// of it. All three are segments with ACK and no other flag, no data and no options but timestamps,
+/// and acknowledge more and more (so that none is a duplicate, which reports a loss). The two later
+/// ones have the same type of service and ECN marks, the window of the last isn't smaller, and
+/// neither timestamp runs back. The first stays: its sender may wait for it.
 pub(super) fn superfluous(last: &Packet, waiting: &VecDeque<Packet>) -> Option<usize> {
     let last_ack = Acknowledgement::of(last)?;
     let of_connection = |(_, packet): &(usize, &Packet)| same_flow(last, packet);
@@ -30,7 +30,7 @@ pub(super) fn superfluous(last: &Packet, waiting: &VecDeque<Packet>) -> Option<u
         .then_some(place)
 }
 
-/// What a segment without data and flags but ACK says.
+/// The content of a segment without data and flags but ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Acknowledgement {
     ack: u32,

@@ -1,4 +1,4 @@
-//! `police = { … }` of a class: what may come in.
+//! `police = { … }` of a class: the packets that may enter.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ pub enum PoliceConfig {
     TrTcm(TrTcmConfig),
 }
 
-/// What happens to packets of a colour.
+/// The treatment of packets of a colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// They pass as they are.
@@ -101,22 +101,22 @@ const fn drop() -> Action {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BucketConfig {
-    /// What may come in the long run.
+    /// The rate in the long run.
     pub rate: BitRate,
-    /// What may come at once. If left out, 200 ms of the rate, as the burst of an IOS priority
-    /// class, but at least 1600 B, as that of a Linux class.
+    /// The octets at once. If left out, 200 ms of the rate, like the burst of an IOS priority
+    /// class, but at least 1600 B, like that of a Linux class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<Octets>,
     /// A second rate that must hold as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_rate: Option<BitRate>,
-    /// What may come at once at the second rate; 1600 B if left out.
+    /// The octets at once at the second rate; 1600 B if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_burst: Option<Octets>,
-    /// What happens to packets within the rate.
+    /// The treatment of packets within the rate.
     #[serde(default = "pass")]
     pub green: Action,
-    /// What happens to the others.
+    /// The treatment of the others.
     #[serde(default = "drop")]
     pub red: Action,
     /// Whether it always acts.
@@ -130,7 +130,7 @@ const BURST_OCTETS_MIN: u64 = 1600;
 const BURST_TIME: Duration = Duration::from_millis(200);
 
 impl BucketConfig {
-    /// What may come at once.
+    /// The octets at once.
     #[must_use]
     pub fn burst_or_default(&self) -> Octets {
         self.burst.unwrap_or_else(|| {
@@ -138,7 +138,7 @@ impl BucketConfig {
         })
     }
 
-    /// What may come at once at the second rate.
+    /// The octets at once at the second rate.
     #[must_use]
     pub fn peak_burst_or_default(&self) -> Octets {
         self.peak_burst.unwrap_or(Octets(BURST_OCTETS_MIN))
@@ -155,7 +155,7 @@ pub struct SrTcmConfig {
     pub burst: Octets,
     /// Excess burst size: yellow. Filled only while the committed burst is full.
     pub excess_burst: Octets,
-    /// Whether a packet keeps at least the colour it came with.
+    /// Whether a packet keeps at least its colour on arrival.
     #[serde(default)]
     pub aware: bool,
     /// Code points that arrive yellow; AFx2 if left out.
@@ -164,13 +164,13 @@ pub struct SrTcmConfig {
     /// Code points that arrive red; AFx3 if left out.
     #[serde(default, skip_serializing_if = "List::is_empty")]
     pub red_before: List<Dscp>,
-    /// What happens to green packets.
+    /// The treatment of green packets.
     #[serde(default = "pass")]
     pub green: Action,
-    /// What happens to yellow packets.
+    /// The treatment of yellow packets.
     #[serde(default = "pass")]
     pub yellow: Action,
-    /// What happens to red packets.
+    /// The treatment of red packets.
     #[serde(default = "drop")]
     pub red: Action,
     /// Whether it always acts.
@@ -188,7 +188,7 @@ pub struct TrTcmConfig {
     pub burst: Octets,
     /// Peak information rate, at least the committed one.
     pub peak_rate: BitRate,
-    /// Peak burst size: what exceeds it is red.
+    /// Peak burst size: packets beyond it are red.
     pub peak_burst: Octets,
     /// As for `srtcm`.
     #[serde(default)]
@@ -199,13 +199,13 @@ pub struct TrTcmConfig {
     /// As for `srtcm`.
     #[serde(default, skip_serializing_if = "List::is_empty")]
     pub red_before: List<Dscp>,
-    /// What happens to green packets.
+    /// The treatment of green packets.
     #[serde(default = "pass")]
     pub green: Action,
-    /// What happens to yellow packets.
+    /// The treatment of yellow packets.
     #[serde(default = "pass")]
     pub yellow: Action,
-    /// What happens to red packets.
+    /// The treatment of red packets.
     #[serde(default = "drop")]
     pub red: Action,
     /// Whether it always acts.
@@ -278,7 +278,7 @@ impl PoliceConfig {
         aware.then(|| [or_assured(yellow, 2), or_assured(red, 3)])
     }
 
-    /// The first key whose value can't work, and what would.
+    /// The first key with an impossible value, and a valid one.
     pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
         const ZERO: Octets = Octets(0);
         match self {

@@ -1,4 +1,4 @@
-//! Policers: what a class may bring in at all, and how the rest is marked or dropped.
+//! Policers: which packets may enter a class, and how the rest is marked or dropped.
 //!
 //! A policer keeps no packets: it judges each on arrival, so it costs no delay, and a class behind
 //! one never queues more than the policer lets through.
@@ -16,18 +16,18 @@ use self::config::{Action, When};
 use crate::dscp::Dscp;
 use crate::policy::Class;
 
-/// What a policer finds a packet to be.
+/// A policer's verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Colour {
-    /// Within what is committed.
+    /// Within the committed burst.
     Green,
-    /// Within what is allowed beyond it.
+    /// Within the excess burst.
     Yellow,
     /// More than that.
     Red,
 }
 
-/// Thousand million parts of a bit: what a rate in bit/s brings in a nanosecond.
+/// Thousand million parts of a bit: the yield of a rate in bit/s in a nanosecond.
 type NanoBits = u128;
 
 const fn nano_bits(octets: u64) -> NanoBits {
@@ -55,7 +55,7 @@ impl Bucket {
         }
     }
 
-    /// Takes in what came since the last time, and returns what didn't fit.
+    /// Adds the tokens since the last time, and returns those that didn't fit.
     fn fill(&mut self, now: Instant) -> NanoBits {
         let elapsed = now.since(self.at);
         self.at = self.at.max(now);
@@ -76,12 +76,12 @@ impl Bucket {
 /// How packets are measured.
 #[derive(Clone, Debug)]
 enum Meter {
-    /// One rate, or two that both must hold; what exceeds is charged to neither.
+    /// One rate, or two that both must hold; excess packets are charged to neither.
     Single {
         bucket: Bucket,
         peak: Option<Bucket>,
     },
-    /// RFC 2697: what the first bucket can't take fills the second.
+    /// RFC 2697: the overflow of the first bucket fills the second.
     SingleRate { committed: Bucket, excess: Bucket },
     /// RFC 2698.
     TwoRate { committed: Bucket, peak: Bucket },
@@ -156,7 +156,7 @@ impl Meter {
     }
 }
 
-/// What happens to packets of a colour, with other classes found.
+/// The treatment of packets of a colour, with other classes found.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Pass,
@@ -244,7 +244,7 @@ impl Policers {
     }
 
     /// Judges a packet that arrives at the port, and marks it or changes its class by its colour.
-    /// `congested` tells whether it would have to wait there.
+    /// `congested` is whether it would have to wait there.
     ///
     /// `None` if nothing judges it; else its colour, and whether it may pass.
     pub fn judge(
@@ -274,7 +274,7 @@ impl Policers {
     }
 }
 
-/// What a rate brings in a time, in whole octets.
+/// The octets that a rate brings in a time, in whole octets.
 fn octets_in(rate: BitRate, time: Duration) -> u64 {
     (u128::from(rate.0) * time.as_nanos() / 8_000_000_000) as u64
 }

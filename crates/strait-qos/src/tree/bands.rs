@@ -10,7 +10,7 @@ use crate::plan::{Discipline, NodeIndex, NodeRates, Plan};
 use crate::scheduler::Head;
 
 /// Octets of the smallest turn of a ring: a quarter of a second at 9600 bit/s. Shares don't depend
-/// on it, since what a turn takes too much is paid from the next.
+/// on it, since the excess of a turn is paid from the next.
 const QUANTUM_OCTETS: u64 = 256;
 /// The longest turn: a thousand of the shortest, so that rates far apart don't make turns of
 /// minutes; beyond that, shares fall short of the rates.
@@ -29,7 +29,7 @@ pub(crate) fn turn_octets(share: u64, least: u64) -> f64 {
     turn(share, least) as f64 / UNITS as f64
 }
 
-/// Strict bands; how each is shared is what makes the discipline.
+/// Strict bands; the sharing within each depends on the discipline.
 #[derive(Debug)]
 pub(super) struct Bands {
     bands: Box<[Band]>,
@@ -165,7 +165,7 @@ impl Bands {
         }
     }
 
-    /// What goes next of what the children offer.
+    /// The next of the children's offers.
     pub(super) fn first(&self, mut offer: impl FnMut(NodeIndex) -> Option<Head>) -> Option<Head> {
         let mut offer = |slot: Slot| {
             let child = self.children.get(slot).filter(|child| child.backlogged)?;

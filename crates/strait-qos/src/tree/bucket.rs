@@ -4,7 +4,7 @@ use strait_core::time::nanos;
 
 use super::shaper::time_for;
 
-/// A minute: what a bucket can owe, and the longest pause that counts (Linux's `mbuffer`).
+/// A minute: the greatest debt of a bucket, and the longest pause that counts (Linux's `mbuffer`).
 pub(super) const SPAN_MAX_NS: i64 = 60_000_000_000;
 
 /// A token bucket counted in nanoseconds of its rate.
@@ -67,7 +67,7 @@ impl Bucket {
         self.tokens_ns = full.saturating_sub(cost_ns).max(1 - SPAN_MAX_NS);
     }
 
-    /// `passed_ns` after the last charge, somebody else pays: the tokens gathered stay, even above
+    /// `passed_ns` after the last charge, another bucket pays: the tokens gathered stay, even above
     /// the depth, until the bucket's next own charge.
     pub(super) fn gather(&mut self, passed_ns: i64) {
         self.tokens_ns = self.tokens_ns.saturating_add(passed_ns);

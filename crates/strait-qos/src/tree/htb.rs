@@ -2,13 +2,13 @@
 //!
 //! Every class has a bucket for its rate and one for its ceiling. A class with tokens for its rate
 //! may send; one with tokens for its ceiling only may borrow from its parent; one without waits.
-//! What leaves is chosen by the level of who pays first (a class's own tokens before borrowed
+//! The next packet is chosen by the level of the paying class (a class's own tokens before borrowed
 //! ones), then by priority, then in turns.
 //!
-//! The exact form does what Linux's `sch_htb` does, also where that surprises: children within
-//! their rates send whatever their parents' ceilings are; a turn may begin without credit, so that
-//! quanta below a packet's size make turns of one packet each; the automatic quantum is clamped to
-//! 1000 … 200,000 octets. The strict form holds every ceiling, and its quanta follow the rates, the
+//! The exact form follows Linux's `sch_htb`, also in its surprises: children within their rates
+//! send whatever their parents' ceilings are; a turn may begin without credit, so that quanta below
+//! a packet's size make turns of one packet each; the automatic quantum is clamped to 1000 …
+//! 200,000 octets. The strict form holds every ceiling, and its quanta follow the rates, the
 //! smallest a whole packet.
 
 use alloc::vec::Vec;
@@ -30,10 +30,10 @@ const PRIOS: usize = 8;
 /// Linux's limits on an automatic quantum.
 const QUANTUM_MIN: u64 = 1000;
 const QUANTUM_MAX: u64 = 200_000;
-/// The key of a class that nobody pays for.
+/// The key of a class without a lender.
 const NOBODY: u8 = u8::MAX;
 
-/// What a class may do at a moment.
+/// The state of a class at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Over its ceiling.
@@ -62,12 +62,12 @@ struct Class {
     mode: Mode,
     /// No class above it, nor itself, is over its ceiling.
     open: bool,
-    /// Who pays for what it sends: the first on its way up that may send.
+    /// The class that pays for its packets: the first on its way up that may send.
     lender: Option<Slot>,
     /// Level of the lender and priority as one number, or [`NOBODY`].
     key: u8,
     deficit: [i64; HTB_LEVELS],
-    /// Inner class: whose turn it is among those that borrow from it, by priority.
+    /// Inner class: the turn of those that borrow from it, by priority.
     turn: [Slot; PRIOS],
     children: Set,
     /// The leaves below it, or itself.
@@ -82,7 +82,7 @@ pub(super) struct Htb {
     classes: Vec<Class>,
     /// Each after its parent.
     order: Vec<Slot>,
-    /// Whose turn it is among those that pay by themselves, by level and priority.
+    /// The turn of those that pay alone, by level and priority.
     turn: [[Slot; PRIOS]; HTB_LEVELS],
     active: Set,
     /// When some class's mode changes next.
@@ -168,7 +168,7 @@ impl Htb {
         htb
     }
 
-    /// Tells each class which classes and leaves are below it.
+    /// Gives each class the classes and leaves below it.
     fn relate(&mut self) {
         for slot in self.order.clone().into_iter().rev() {
             let Some(class) = self.classes.get_mut(slot) else {
@@ -271,7 +271,7 @@ impl Htb {
         self.active &= !bit(slot);
     }
 
-    /// What goes next of what the leaves offer.
+    /// The next of the leaves' offers.
     pub(super) fn first(&self, mut offer: impl FnMut(NodeIndex) -> Option<Head>) -> Option<Head> {
         let mut offer = |slot: Slot| offer(self.classes.get(slot)?.node);
         let direct = |slot: &Slot| self.classes.get(*slot).is_some_and(|class| class.direct);
@@ -366,7 +366,7 @@ impl Htb {
         if leaf.direct || leaf.level != 0 {
             return;
         }
-        // A leaf that was not to send is charged as if it paid by itself.
+        // A leaf that was not to send is charged as if it paid alone.
         let key = leaf.lender.map_or(leaf.prio as u8, |_| leaf.key);
         if leaf.lender.is_some() {
             self.take_turn(key, slot);
@@ -486,7 +486,7 @@ impl Htb {
         Some(self.changes_at).filter(|at| *at < Instant::NEVER)
     }
 
-    /// When somebody will pay for the class.
+    /// When a lender will pay for the class.
     fn ready(&self, slot: Slot) -> Instant {
         let Some(class) = self.classes.get(slot) else {
             return Instant::NEVER;
@@ -528,7 +528,7 @@ impl Class {
         (after(self.ceil.lacking_ns()), after(self.rate.lacking_ns()))
     }
 
-    /// What it may do at `now`, and until when at the longest.
+    /// Its state at `now`, and until when at the longest.
     fn mode_at(&self, now: Instant) -> (Mode, Instant) {
         let (ceil, rate) = self.ready();
         if now < ceil {

@@ -1,9 +1,8 @@
-//! The scheduler: leaves that hold packets, under a tree of nodes that share what their parents
-//! give them.
+//! The scheduler: leaves that hold packets, under a tree of nodes that share their parents' rates.
 //!
-//! A node offers what it would send; its parent takes one of its children's offers; the port takes
-//! the root's. An offer changes nothing. What then leaves is charged on the whole way up: to the
-//! shares and limits of every node that it passes.
+//! A node offers its next packet; its parent takes one of its children's offers; the port takes the
+//! root's. An offer changes nothing. Sent octets are charged on the whole way up: to the shares and
+//! limits of every node that they pass.
 
 pub(crate) mod bands;
 mod bucket;
@@ -30,10 +29,10 @@ use crate::scheduler::{Eligibility, Head, Queued, Refusal, Scheduler};
 /// Place of a child among those that a node schedules.
 type Slot = usize;
 
-/// Schedules a port as its policy's [`Plan`] says. In a class, neighbours go in turn, a packet
-/// each, or as the class's queue orders them; in a flow, first come, first served.
+/// Schedules a port by its policy's [`Plan`]. In a class, neighbours take turns, a packet each, or
+/// in the order of the class's queue; in a flow, first come, first served.
 ///
-/// What each packet meets comes first, as long as a line of the processor's cache.
+/// Fields that each packet needs come first, as long as a line of the processor's cache.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Tree {
@@ -92,7 +91,7 @@ impl LeafSet {
 #[repr(align(64))]
 struct Node {
     kind: Kind,
-    /// Who schedules it, and its place there.
+    /// Its scheduling node, and its place there.
     parent: Option<(u16, u16)>,
     /// Children that have something to send; for a leaf, whether it has.
     backlogged: u32,
@@ -213,7 +212,7 @@ impl Tree {
         self.leaf(class)?.front(to)
     }
 
-    /// The class's queue changed: tells the nodes above whether it has something to send.
+    /// The class's queue changed: informs the nodes above whether it has a packet to send.
     fn touch(&mut self, class: ClassId) {
         let at = class.index();
         let Some(state) = self.leaves.get_mut(at) else {
@@ -256,7 +255,7 @@ impl Tree {
         }
     }
 
-    /// What a node would send next.
+    /// The next packet of a node.
     fn offer(&self, node: NodeIndex, eligible: &dyn Eligibility) -> Option<Head> {
         let node = self.nodes.get(node).filter(|node| node.backlogged > 0)?;
         let head = self.unshaped(node, eligible)?;
@@ -279,7 +278,7 @@ impl Tree {
         let node = self.nodes.get(index).filter(|node| node.backlogged > 0)?;
         if let Some(head) = self.unshaped(node, eligible) {
             let at = self.shaped(node, head).max(self.now);
-            // Until then time may change whose turn it is, and something shorter go sooner.
+            // Until then time may change the turn, and a shorter packet go sooner.
             let change = (at > self.now).then(|| self.change_below(node, eligible));
             return change
                 .flatten()
@@ -295,7 +294,7 @@ impl Tree {
             }
             Kind::Htb(htb) => htb.starts(self.now, |child| self.start(child, eligible)),
         }?;
-        // What goes then isn't known yet: its length counts when it is.
+        // The packet at that time isn't known yet: its length counts when it is.
         let shaped = node.shaper.as_ref().map(|shaper| shaper.when(0));
         Some(shaped.map_or(begins, |shaped| begins.max(shaped)))
     }
@@ -306,7 +305,7 @@ impl Tree {
         shaper.map_or(self.now, |shaper| shaper.when(head.octets))
     }
 
-    /// When time alone may next change what is offered to a node.
+    /// When time alone may next change the offer to a node.
     fn change_below(&self, node: &Node, eligible: &dyn Eligibility) -> Option<Instant> {
         let change = |child: NodeIndex| {
             let child = self.nodes.get(child).filter(|child| child.backlogged > 0)?;

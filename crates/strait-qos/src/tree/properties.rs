@@ -1,4 +1,4 @@
-//! What holds for any tree, whatever its disciplines.
+//! Properties of any tree, whatever its disciplines.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
@@ -44,7 +44,7 @@ fn drawn(limits: bool) -> impl Strategy<Value = Drawn> {
     )
 }
 
-/// A class with others below it: how they share, if it says so, and their number.
+/// A class with others below it: their discipline, if it has one, and their number.
 pub(super) type Group = (Drawn, Option<usize>, Vec<Drawn>);
 
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A tree, its ledger, and what waits as a plain model has it.
+/// A tree, its ledger, and the waiting packets of a plain model.
 struct Run {
     tree: Tree,
     ledger: Ledger,
@@ -199,7 +199,7 @@ impl Run {
         assert!(self.tree.discard(now).is_none(), "nothing ages here");
     }
 
-    /// What waits has a head, or a moment at which it will have one.
+    /// Waiting packets have a head, or a moment at which they will have one.
     fn check(&mut self) {
         self.tree.check();
         let waiting: usize = self.waiting.values().map(VecDeque::len).sum();
@@ -223,7 +223,7 @@ impl Run {
         self.check();
     }
 
-    /// Waits for what is held back until nothing is.
+    /// Waits until no packet is held back.
     fn drain_in_time(&mut self) {
         let mut waits = 0;
         while self.tree.total().packets > 0 {

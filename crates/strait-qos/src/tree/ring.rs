@@ -7,20 +7,20 @@ use super::Slot;
 /// Parts of an octet that credit is counted in, so that shares of any proportion are exact enough.
 pub(super) const UNITS: i64 = 64;
 
-/// What a node can owe: more than any IP packet with its framing, so that the shares stay exact,
-/// and a bound on the turns that one charge can take.
+/// The greatest debt of a node: more than any IP packet with its framing, so that the shares stay
+/// exact, and a bound on the turns that one charge can take.
 const DEBT_MAX: i64 = UNITS << 17;
 
-/// Deficit round robin in its surplus form: a turn starts with a gain of credit, goes on while the
-/// credit is positive, and what is sent beyond it is a debt that the next turns pay first. So the
-/// shares hold whatever the sizes of packets, without knowing a size in advance.
+/// Deficit round robin in its surplus form: a turn starts with a gain of credit, continues while
+/// the credit is positive, and octets beyond it are a debt that the next turns pay first. The
+/// shares therefore hold whatever the sizes of packets, without knowing a size in advance.
 ///
-/// A node that was idle goes next: what sends little waits for what is leaving, not for the others'
-/// turns. It does so once a round: who has sent stays until its turn comes again, and only who has
-/// not sent since its last turn, and has no debt, leaves.
+/// A node that was idle goes next: a node with little traffic waits for the packet being sent, not
+/// for the others' turns. It does so once a round: a node that has sent stays until its turn comes
+/// again, and only one that has not sent since its last turn, and has no debt, leaves.
 ///
-/// Between calls the front's credit is positive. A node that is passed over, because nothing of it
-/// may go, keeps what credit it has but gains none on top, and one without backlog keeps none.
+/// Between calls the front's credit is positive. A node that is passed over, because none of its
+/// packets may go, keeps its credit but gains none on top, and one without backlog keeps none.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     turns: Vec<Turn>,
@@ -55,7 +55,7 @@ impl Turn {
 }
 
 impl Ring {
-    /// All turns end: nobody has anything to send.
+    /// All turns end: no node has a packet.
     pub(super) fn clear(&mut self) {
         self.turns.clear();
     }
@@ -152,7 +152,7 @@ impl Ring {
         }
     }
 
-    /// Asserts what holds between calls.
+    /// Asserts the conditions that hold between calls.
     pub(super) fn check(&self) {
         for (place, turn) in self.turns.iter().enumerate() {
             assert!(

@@ -23,8 +23,8 @@ fn time_within(octets: u64, bit_s: u64) -> Duration {
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// Holds what leaves a node to a rate. What may go must never be cut short, so a packet or segment
-/// that may begin is charged whole, whatever credit is left.
+/// Holds the packets of a node to a rate. A permitted packet must never be cut short: a packet or
+/// segment that may begin is charged whole, whatever credit is left.
 #[derive(Debug)]
 pub(super) struct Shaper {
     shape: Shape,
@@ -37,7 +37,7 @@ enum State {
     /// Token bucket and virtual clock: when the bucket would be full again (the virtual clock's
     /// time, if the bucket holds nothing).
     Clock { full_at: Instant },
-    /// Credit that comes once an interval, all at a time.
+    /// Credit that arrives once an interval, all at a time.
     Interval {
         /// The beginning of the first interval counted in.
         epoch: Option<Instant>,
@@ -120,7 +120,7 @@ impl Shaper {
         match self.state {
             State::Clock { full_at } => {
                 let burst = self.burst_octets();
-                // What is longer than the bucket goes when it is full.
+                // Packets longer than the bucket go when it is full.
                 let spare = burst - burst.min(u64::from(octets));
                 full_at - time_within(spare, self.bit_s)
             }

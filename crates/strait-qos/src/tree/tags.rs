@@ -12,7 +12,7 @@ const UNIT: u64 = 1 << 20;
 
 /// Fair queueing by virtual time: each node's next packet has a start tag and, by its length and
 /// the node's share, a finish tag; the least finish tag goes next. Virtual time is the start tag of
-/// what was last sent, so that a node that was idle starts level with the others.
+/// the last packet, so that a node that was idle starts level with the others.
 ///
 /// A node that is held (by its shaper, or by a neighbour that takes nothing) isn't idle, and its
 /// tags fall behind. Once it may send again it goes next with one packet, and is level then: it
@@ -30,8 +30,8 @@ struct Entry {
     per_octet: u64,
     start: u64,
     /// The most octets that it offered or sent at once. An offer counts although it wasn't taken:
-    /// else short packets of the same node, each of which makes it level, would keep a long one
-    /// behind them from ever being next.
+    /// otherwise short packets of the same node, each of which makes it level, would keep a long
+    /// one behind them from ever being next.
     longest: Cell<u32>,
 }
 

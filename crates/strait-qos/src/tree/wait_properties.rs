@@ -1,4 +1,4 @@
-//! No packet of a class waits longer than [`worst_wait`] says, whatever the others send.
+//! No packet of a class waits longer than [`worst_wait`] promises, whatever the others send.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -22,14 +22,14 @@ use crate::wait::{Line, PACKET_OCTETS_MAX, worst_wait};
 
 const T: Instant = Instant::from_secs(100);
 
-/// What the others and the class itself send.
+/// The packets of the others and of the class itself.
 #[derive(Clone, Debug)]
 struct Traffic {
     line_bit_s: u64,
     /// Lengths of the others' packets, in turn.
     others: Vec<usize>,
-    /// Between the others' beginning and the class's first packet, and from the start of one of
-    /// its packets until the next one comes.
+    /// Between the others' beginning and the class's first packet, and from the start of one of its
+    /// packets to the arrival of the next one.
     gaps_us: Vec<u64>,
     /// Lengths of the class's packets.
     own: Vec<usize>,
@@ -70,9 +70,9 @@ struct Port<'a> {
     sent: usize,
     /// The line carries something until then.
     busy_until: Instant,
-    /// When each waiting packet of the class came.
+    /// When each waiting packet of the class arrived.
     waiting: VecDeque<Instant>,
-    /// What no packet waits longer than: there is nothing more to see then.
+    /// The greatest wait of any packet: the observation ends then.
     said: Duration,
     waits: Vec<Duration>,
 }
@@ -234,8 +234,8 @@ fn policed(mut config: PolicyConfig, rates: &[Option<(u64, u64)>]) -> PolicyConf
     config
 }
 
-/// The longest wait of a class in these rounds, and what was said of it: of the packet that comes
-/// to an empty class, or of one behind others.
+/// The longest wait of a class in these rounds, and its promise: of the packet that arrives at an
+/// empty class, or of one behind others.
 fn waited(policy: &Policy, class: ClassId, traffic: &Traffic) -> Option<(Duration, Duration)> {
     let line = Line {
         bit_s: traffic.line_bit_s,
@@ -248,7 +248,7 @@ fn waited(policy: &Policy, class: ClassId, traffic: &Traffic) -> Option<(Duratio
     } else {
         said.full
     }?;
-    // Simulating hours tells nothing more.
+    // Simulating hours shows nothing more.
     if said > Duration::from_secs(60) {
         return None;
     }
@@ -282,7 +282,7 @@ proptest! {
     }
 }
 
-/// The longest wait as a share of what was said.
+/// The longest wait as a share of the promise.
 fn reached(text: &str, class: &str, traffic: &Traffic) -> f64 {
     let policy = Policy::compile(&toml::from_str(text).unwrap()).unwrap();
     let class = policy.class_named(class).unwrap();

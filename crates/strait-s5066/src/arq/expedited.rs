@@ -16,11 +16,11 @@ pub(crate) struct Expedited<T> {
     current: Option<Current<T>>,
     next: u8,
     segment_max: usize,
-    /// The C_PDU that comes, or came last.
+    /// The C_PDU that is being received, or was last.
     incoming: Option<Incoming>,
-    /// The one before: a frame of somebody else may have been taken for one of a new C_PDU.
+    /// The one before: a foreign frame may have been accepted as one of a new C_PDU.
     before: Option<Incoming>,
-    /// Frames came that haven't been acknowledged.
+    /// Received frames haven't been acknowledged.
     owes_ack: bool,
     done: VecDeque<Done<T>>,
 }
@@ -32,11 +32,10 @@ struct Current<T> {
     number: u8,
     /// Without a ticket once it is given up.
     send: Sender<Option<T>>,
-    /// It is given up. What was sent of it may still be acknowledged, and an acknowledgement
-    /// doesn't say which C_PDU it is of: it goes on, and nothing else begins, until the other end
-    /// was heard.
+    /// It is given up. Its sent frames may still be acknowledged, and an acknowledgement doesn't
+    /// say which C_PDU it is for: it continues, and no other begins, until the other end was heard.
     dead: bool,
-    /// What was heard since the last answer ended: an acknowledgement, and one that makes sense.
+    /// Receptions since the last answer ended: an acknowledgement, and a plausible one.
     heard: (bool, bool),
     /// Answers in a row that made none.
     senseless: u8,
@@ -57,13 +56,13 @@ impl<T> Current<T> {
     }
 }
 
-/// A C_PDU that comes.
+/// A C_PDU being received.
 #[derive(Debug)]
 struct Incoming {
     /// Of 4 bits.
     number: u8,
     receive: Receiver,
-    /// The number of its last frame, once that came.
+    /// The number of its last frame, once that has arrived.
     end: Option<u16>,
 }
 
@@ -76,9 +75,8 @@ impl Incoming {
         }
     }
 
-    /// Takes a frame. One behind the last is somebody else's, and the acknowledgement would tell of
-    /// it as of one that wasn't sent. Of two that say that they are the last, the one that is sent
-    /// again is.
+    /// Takes a frame. One behind the last is foreign, and the acknowledgement would cover it like
+    /// one that wasn't sent. Of two that claim to be the last, the repeated one is.
     fn take(&mut self, data: &Data<'_>) -> Option<Vec<u8>> {
         match self.end {
             Some(end) if data.end && data.number != end => {
@@ -95,7 +93,7 @@ impl Incoming {
         self.receive.poll()
     }
 
-    /// All of it came.
+    /// All of it has arrived.
     fn is_whole(&self) -> bool {
         let past = self.end.map(|end| NUMBERING.add(end, 1));
         past == Some(self.receive.lower())
@@ -118,7 +116,7 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// Whether frames came that haven't been acknowledged.
+    /// Whether received frames haven't been acknowledged.
     pub(crate) const fn owes_ack(&self) -> bool {
         self.owes_ack
     }
@@ -181,7 +179,7 @@ impl<T> Expedited<T> {
         current.map_or(0, |current| current.send.longest(segment))
     }
 
-    /// Octets of what is to be sent, in frames of `segment` octets with `around` for each.
+    /// Octets of the data to be sent, in frames of `segment` octets with `around` for each.
     pub(crate) fn backlog(&self, segment: usize, around: usize) -> usize {
         let current = self.current.as_ref();
         current.map_or(0, |current| current.send.backlog(segment, around).0)
@@ -197,13 +195,14 @@ impl<T> Expedited<T> {
     ) -> Option<(u8, Data<'_>)> {
         let current = self.current.as_mut()?;
         let data = current.send.next(room, segment, begins, ends)?;
-        // One that nothing has left with is used again: the other end takes what has the number of
-        // its last C_PDU for that one.
+        // A number without a sent frame is used again: the other end considers the number of its
+        // last C_PDU that one.
         self.next = (current.number + 1) % 16;
         Some((current.number, data))
     }
 
-    /// Takes a frame; a number that isn't the last C_PDU's begins a new one. Gives what is whole.
+    /// Takes a frame; a number that isn't the last C_PDU's begins a new one. Gives a complete
+    /// C_PDU.
     pub(crate) fn take(&mut self, c_pdu: u8, data: &Data<'_>) -> Option<Vec<u8>> {
         self.owes_ack = true;
         if self.incoming.as_ref().is_none_or(|it| it.number != c_pdu) {
@@ -213,20 +212,21 @@ impl<T> Expedited<T> {
             self.incoming.take_if(|it| !is_it(it));
         }
         let incoming = self.incoming.get_or_insert_with(|| Incoming::new(c_pdu));
-        // What is damaged has an answer, too. A frame out of order of all is one of another life.
+        // Damaged frames have an answer, too. A frame out of any order belongs to another
+        // incarnation.
         match data.segment.intact {
             true => incoming.take(data),
             false => None,
         }
     }
 
-    /// What is to be said of frames that came: the lower edge, and bits above it.
+    /// The acknowledgement of received frames: the lower edge, and bits above it.
     pub(crate) fn ack(&self, octets_max: usize) -> Option<(u8, Vec<u8>)> {
         let receive = &self.incoming.as_ref()?.receive;
         Some((receive.lower() as u8, receive.selective(1, octets_max)))
     }
 
-    /// The other end tells what came.
+    /// The other end's acknowledgement.
     pub(crate) fn acknowledge(
         &mut self,
         ack: Ack<'_>,
@@ -235,8 +235,8 @@ impl<T> Expedited<T> {
         quality: &mut Quality,
     ) {
         if let Some(Current { send, heard, .. }) = &mut self.current {
-            // A frame that wasn't sent is none of ours: it came from somebody else. What is told of
-            // our own is right all the same, and no reset would ever say otherwise.
+            // A frame that wasn't sent is foreign. The acknowledgement of this end's own frames is
+            // right nevertheless, and no reset would ever change it.
             let below = NUMBERING.ahead(send.lower(), u16::from(ack.lower)) as usize;
             let sent = send.under_way();
             let told = |above| {
@@ -253,8 +253,8 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// The other end has told all it had to tell. If what it tells makes no sense again and again,
-    /// it has taken somebody else's frames for ours: by another number the C_PDU begins anew there.
+    /// The other end has acknowledged all it could. If its acknowledgements are implausible again
+    /// and again, it has accepted foreign frames: under another number the C_PDU begins anew there.
     pub(crate) fn end_answer(&mut self) {
         if let Some(current) = self.current.as_mut().filter(|it| !it.dead) {
             match core::mem::take(&mut current.heard) {
@@ -282,8 +282,8 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// Gives up what isn't acknowledged and whose tickets are `such`: what nothing of has left is
-    /// gone, and the rest goes on for nobody.
+    /// Gives up unacknowledged data whose tickets are `such`: data without a sent frame is removed,
+    /// and the rest continues without an owner.
     pub(crate) fn give_up(&mut self, such: impl Fn(&T) -> bool) {
         let waiting = core::mem::take(&mut self.waiting).into_iter();
         let (over, waiting): (VecDeque<_>, _) = waiting.partition(|(_, ticket)| such(ticket));
@@ -313,8 +313,8 @@ impl<T> Expedited<T> {
         }
     }
 
-    /// The sending end begins anew: what had `left` whole is over if it may have come; the rest
-    /// waits for a new link.
+    /// The sending end begins anew: a C_PDU that had `left` completely is over if it may have
+    /// arrived; the rest waits for a new link.
     pub(crate) fn restart(&mut self, left: Left) {
         match &mut self.current {
             Some(Current { send, dead, .. }) if *dead => send.abandon(),

@@ -2,7 +2,7 @@
 //!
 //! Edition 3 numbers frames modulo 256 with a window of 128. With frames short enough for a bad
 //! channel that is some 20 s of air at 9600 bit/s, and one lost frame keeps the window from moving.
-//! Two of our own nodes use numbers of 16 bits instead.
+//! Two nodes of `strait` use numbers of 16 bits instead.
 
 mod expedited;
 mod receive;
@@ -22,7 +22,7 @@ pub struct Numbering {
 /// Edition 3's largest window.
 pub const SHORT_WINDOW_MAX: u32 = 128;
 
-/// Our own: the frames of a turn of two minutes at 240 kbit/s. An end holds at most as many
+/// Of `strait`: the frames of a turn of two minutes at 240 kbit/s. An end holds at most as many
 /// segments of 1023 octets.
 pub const LONG_WINDOW: u32 = 4096;
 
@@ -40,7 +40,7 @@ impl Numbering {
         Self { mask: 0xff, window }
     }
 
-    /// Our own.
+    /// Of `strait`.
     #[must_use]
     pub const fn long() -> Self {
         Self {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{Numbering, OutOfSync};
 use crate::d_pdu::Data;
 
-/// Octets of a C_PDU that are put together, at most: the longest IP packet and what is around it.
+/// Octets of a C_PDU that are reassembled, at most: the longest IP packet and its overhead.
 const C_PDU_OCTETS_MAX: usize = 65_535 + crate::s_pdu::AROUND_OCTETS_MAX;
 
 /// Frames of a C_PDU that are kept below the window, at most: 64 KiB in segments of 16 octets.
@@ -58,8 +58,8 @@ impl Receiver {
         self.numbering.add(self.base, self.below as u32)
     }
 
-    /// Takes the other end's word for what the lowest number is. What is whole below it was
-    /// acknowledged, and is handed on; the other end sends the rest again.
+    /// Accepts the other end's statement of the lowest number. Complete data below it was
+    /// acknowledged, and is delivered; the other end sends the rest again.
     pub fn set_lower(&mut self, lower: u16) {
         let lower = lower & self.numbering.mask;
         let below = self.numbering.ahead(self.base, lower) as usize;
@@ -69,8 +69,8 @@ impl Receiver {
         self.begin_at(lower);
     }
 
-    /// The other end sends none behind this one: what came of such is somebody else's. Whether the
-    /// number is at the lower edge or above it, as that of a last frame that is missing.
+    /// The other end sends none behind this one: received ones are foreign. Whether the number is
+    /// at the lower edge or above it, like that of a missing last frame.
     pub(super) fn end_at(&mut self, number: u16) -> bool {
         let ahead = self.numbering.ahead(self.lower(), number);
         let missing = ahead < self.numbering.receive_window();
@@ -87,7 +87,7 @@ impl Receiver {
         self.base = lower;
     }
 
-    /// Hands on what is whole of so many slots, in order.
+    /// Delivers the complete C_PDUs of so many slots, in order.
     fn hand_on_below(&mut self, slots: usize) {
         for place in 0..slots {
             let starts = matches!(self.slots[place], Slot::Held { start: true, .. });
@@ -120,8 +120,8 @@ impl Receiver {
         let ahead = numbering.ahead(self.lower(), number);
         let highest = self.above() as u32;
         let in_sync = if ahead >= window {
-            // Below the window it can only be a repeat of what the sender still held, and a
-            // sender's upper edge isn't below the highest that came.
+            // Below the window it can only be a repeat of a frame that the sender still held, and a
+            // sender's upper edge isn't below the highest received.
             let behind = numbering.ahead(number, self.lower());
             behind + highest <= window && (!data.upper || behind + highest <= 1)
         } else {
@@ -165,8 +165,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Begins anew with `numbering`. What is whole and waits for what came before it is handed on
-    /// all the same, in order: it may have been acknowledged, and its sender doesn't send it again.
+    /// Begins anew with `numbering`. Complete data that waits for earlier data is delivered
+    /// nevertheless, in order: it may have been acknowledged, and its sender doesn't send it again.
     pub fn restart(&mut self, numbering: Numbering) {
         self.hand_on_below(self.slots.len());
         self.numbering = numbering;
@@ -230,7 +230,7 @@ impl Receiver {
         }
     }
 
-    /// Hands on what waited for order, and forgets what lies below the window and is done with.
+    /// Delivers C_PDUs that waited for order, and forgets finished ones below the window.
     fn tidy(&mut self) {
         while self.below > 0 {
             match self.slots.front() {
@@ -250,7 +250,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the first C_PDU goes on at the lower edge.
+    /// Whether the first C_PDU continues at the lower edge.
     fn reaches_edge(&self) -> bool {
         let within = self.slots.range(..self.below).enumerate();
         within.fold(true, |goes_on, (place, slot)| {

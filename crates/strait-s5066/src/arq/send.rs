@@ -15,9 +15,9 @@ const TRIES_BEFORE_CUTTING_ANEW: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// To be sent again: it was told to be lost.
+    /// To be sent again: it was reported lost.
     Due,
-    /// To be sent again where there is room, as nothing was told of it.
+    /// To be repeated if there is room, as it wasn't acknowledged.
     Untold,
     /// Sent, and nothing heard of it yet.
     Sent,
@@ -72,7 +72,7 @@ struct Unit<T> {
     left: Instant,
 }
 
-/// What is known of C_PDUs that had left whole, when the sending end begins anew.
+/// The state of completely sent C_PDUs when the sending end begins anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// They may have arrived.
@@ -84,7 +84,7 @@ pub enum Left {
 /// A C_PDU that is over.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Done<T> {
-    /// What the caller gave with it.
+    /// The caller's value for it.
     pub ticket: T,
     /// The other end has it.
     pub acked: bool,
@@ -110,7 +110,7 @@ impl<T> Done<T> {
 }
 
 impl<T> Done<Option<T>> {
-    /// The same, if it is somebody's.
+    /// The same, if it has an owner.
     pub(super) fn owned(self) -> Option<Done<T>> {
         Some(Done {
             ticket: self.ticket?,
@@ -135,7 +135,7 @@ pub struct Sender<T> {
     frames: VecDeque<Frame>,
     units: BTreeMap<u64, Unit<T>>,
     next_unit: u64,
-    /// What is being cut, or is to be cut anew first.
+    /// The C_PDU that is being segmented, or is to be segmented anew first.
     cutting: VecDeque<u64>,
     done: VecDeque<Done<T>>,
     /// Frames to be sent again.
@@ -232,8 +232,8 @@ impl<T> Sender<T> {
         again.chain(begun).fold(new, usize::max)
     }
 
-    /// The octets of what [`Self::has_more`] tells of, `around` for each frame, in frames of
-    /// `segment` octets; and how many frames the window takes beside.
+    /// The octets of [`Self::has_more`], `around` for each frame, in frames of `segment` octets;
+    /// and how many frames the window takes beside.
     #[must_use]
     pub fn backlog(&self, segment: usize, around: usize) -> (usize, usize) {
         if let Some(left) = self.probes {
@@ -276,18 +276,18 @@ impl<T> Sender<T> {
         self.next_unit += 1;
     }
 
-    /// What is told to be lost from now on and has longer segments is cut anew.
+    /// Data reported lost from now on, with longer segments, is segmented anew.
     pub const fn set_again_max(&mut self, octets: usize) {
         self.again_max = octets;
     }
 
-    /// A new turn begins: spare room may be filled with any of what it sends.
+    /// A new turn begins: spare room may be filled with any of its frames.
     pub fn begin_turn(&mut self) {
         self.filled = 0;
     }
 
-    /// The frame that goes next, with at most `room` octets of segment; new ones have about
-    /// `segment`. `begins` is when it begins to leave, `ends` says when so many octets have left.
+    /// The next frame, with at most `room` octets of segment; new ones have about `segment`.
+    /// `begins` is when it begins to leave, `ends` says when so many octets have left.
     pub fn next(
         &mut self,
         room: usize,
@@ -306,7 +306,7 @@ impl<T> Sender<T> {
             }
             None => match self.due_place(room, self.cuts_first()) {
                 Some(place) => place,
-                // The next answer tells of what this one didn't: new frames go before.
+                // The next answer covers frames that this one didn't: new frames go before.
                 None => match self.cut(room, segment, begins) {
                     Some(place) => place,
                     None => self.untold_place(room)?,
@@ -339,7 +339,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Whether what is being cut goes before repeats of other C_PDUs that aren't urgent.
+    /// Whether the C_PDU being segmented precedes repeats of other C_PDUs that aren't urgent.
     fn cuts_first(&self) -> bool {
         let front = self.cutting.front().and_then(|unit| self.units.get(unit));
         self.is_open() && front.is_some_and(|unit| unit.urgent)
@@ -356,7 +356,7 @@ impl<T> Sender<T> {
         })
     }
 
-    /// Where the first frame stands that nothing was told of and that fits.
+    /// The position of the first unreported frame that fits.
     fn untold_place(&self, room: usize) -> Option<usize> {
         if self.due == 0 {
             return None;
@@ -411,7 +411,7 @@ impl<T> Sender<T> {
         octets.div_ceil(frames)
     }
 
-    /// Cuts the next frame and says where it stands.
+    /// Cuts the next frame and says where it is.
     fn cut(&mut self, room: usize, segment: usize, begins: Instant) -> Option<usize> {
         if !self.is_open() {
             return None;
@@ -453,12 +453,12 @@ impl<T> Sender<T> {
     }
 
     /// Learns that everything below `lower` was received, and of frames above it by `received`:
-    /// whether the frame so many places above `lower` was, if that is told. What was sent and
-    /// wasn't received is due again, and `quality` learns of both.
+    /// whether the frame so many places above `lower` was, if known. Sent frames that weren't
+    /// received are due again, and `quality` learns of both.
     ///
     /// # Errors
-    /// If `lower` isn't a number that is under way or the next one, or a frame is said to be
-    /// received that wasn't sent (C.6.3.2.2).
+    /// If `lower` isn't a number that is under way or the next one, or an unsent frame is reported
+    /// as received (C.6.3.2.2).
     pub fn acknowledge(
         &mut self,
         lower: u16,
@@ -534,8 +534,7 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// The other end has told all it had to tell: what was sent and isn't acknowledged is due
-    /// again.
+    /// The other end has reported all: sent frames without an acknowledgement are due again.
     pub fn end_answer(&mut self) {
         self.probes = None;
         for frame in &mut self.frames {
@@ -552,7 +551,7 @@ impl<T> Sender<T> {
         tried.for_each(|frame| frame.tries = 1);
     }
 
-    /// Frames that were told of since this was asked last, and not by the answer to their turn.
+    /// Frames reported since the last call, and not by the answer to their turn.
     pub fn take_late(&mut self) -> Late {
         core::mem::take(&mut self.late)
     }
@@ -571,8 +570,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Gives up the C_PDUs whose tickets are `such`: of those that began to leave, the other end is
-    /// told in place of their frames.
+    /// Gives up the C_PDUs whose tickets are `such`: the other end is informed, in place of their
+    /// frames, of those that began to leave.
     pub fn give_up(&mut self, such: impl Fn(&T) -> bool) {
         let those = self.units.iter().filter(|(_, unit)| such(&unit.ticket));
         let those: Vec<u64> = those.map(|(number, _)| *number).collect();
@@ -615,16 +614,16 @@ impl<T> Sender<T> {
         each(unit.octets.len(), segment.max(1)) < again + rest
     }
 
-    /// Gives up the frames of a C_PDU, which the other end hasn't got all of, and cuts it into
-    /// shorter ones: on a channel that got worse, long ones would never arrive. It goes as it came,
-    /// before those that were offered later: whoever puts them in order waits for the first.
+    /// Gives up the frames of a C_PDU that the other end hasn't completely received, and cuts it
+    /// into shorter ones: on a channel that got worse, long ones would never arrive. It keeps its
+    /// place before later ones: a receiver that restores order waits for the first.
     fn cut_anew(&mut self, number: u64) {
         let Some(mut unit) = self.drop_frames(number) else {
             return;
         };
         (unit.cut, unit.open, unit.sent) = (0, 0, None);
         self.units.insert(number, unit);
-        // Nothing comes between the frames of one C_PDU.
+        // No other frame comes between those of one C_PDU.
         let begun = self.cutting.front().and_then(|front| self.units.get(front));
         let first = usize::from(begun.is_some_and(|unit| unit.cut > 0));
         let mut waiting = self.cutting.iter().enumerate().skip(first);
@@ -633,8 +632,8 @@ impl<T> Sender<T> {
         self.cutting.insert(place, number);
     }
 
-    /// The other end was told our lower edge, and has forgotten what came above it: all of that
-    /// goes again; of a C_PDU that is over, that it is given up.
+    /// The other end got this end's lower edge, and has forgotten frames above it: all of them are
+    /// repeated; for a finished C_PDU, that it is given up.
     pub fn resync(&mut self) {
         self.probes = None;
         for frame in &mut self.frames {
@@ -662,15 +661,16 @@ impl<T> Sender<T> {
         self.done.pop_front()
     }
 
-    /// The other end took nothing from `since` on: what had left whole only then hasn't arrived.
+    /// The other end accepted nothing from `since` on: C_PDUs sent completely only then haven't
+    /// arrived.
     pub fn not_taken(&mut self, since: Instant) {
         for unit in self.units.values_mut() {
             unit.sent = unit.sent.filter(|sent| *sent < since);
         }
     }
 
-    /// Begins anew with `numbering`. What had `left` whole is over without an acknowledgement if it
-    /// may have arrived; the rest can't have, and is sent again.
+    /// Begins anew with `numbering`. C_PDUs that had `left` completely are over without an
+    /// acknowledgement if they may have arrived; the others can't have, and are sent again.
     pub fn restart(&mut self, numbering: Numbering, left: Left) {
         let units = core::mem::take(&mut self.units);
         self.clear(numbering);
@@ -703,8 +703,8 @@ impl<T> Sender<T> {
 }
 
 impl<T> Sender<Option<T>> {
-    /// Says of C_PDUs whose tickets are `such` that they are over, and goes on with them. Whether
-    /// there were any.
+    /// Marks C_PDUs whose tickets are `such` as over, and continues with them. Whether there were
+    /// any.
     pub(super) fn disown(&mut self, such: impl Fn(&T) -> bool) -> bool {
         let before = self.done.len();
         for unit in self.units.values_mut() {

@@ -7,11 +7,11 @@ use strait_core::{Duration, Instant};
 /// Numbers have 12 bits.
 const NUMBERS: u16 = 4096;
 
-/// So many are taken at most before no more data is: the rest is for words of links, and for what
-/// was taken and hasn't left yet.
+/// So many are used at most before no more data may use one: the rest is for link messages, and for
+/// accepted data that hasn't left yet.
 const TAKEN_MAX: usize = 3840;
 
-/// What a receiver's time may run behind ours: windows count from what it heard, in half seconds.
+/// How far a receiver's time may lag: windows count from its reception, in half seconds.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Gives each C_PDU a number that no other has whose reception window lasts.
@@ -19,7 +19,7 @@ const MARGIN: Duration = Duration::from_secs(1);
 pub(crate) struct PlainNumbers {
     /// The one to begin with.
     pub(crate) next: u16,
-    /// When each that is taken is free again.
+    /// When each used one is free again.
     taken: BTreeMap<u16, Instant>,
 }
 

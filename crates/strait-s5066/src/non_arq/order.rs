@@ -1,9 +1,9 @@
 //! Delivery in order of data without ARQ (C.3.10 (11), C.4.2 (15)).
 //!
-//! What is in order waits for what has an earlier number of the same source and type, is in order,
-//! too, and may still become whole. Numbers of which nothing was heard may be another's, or all of
-//! theirs may have been lost: they are waited for while copies of them may come, as far as the
-//! window of the first that waits tells.
+//! Data in order waits for data with an earlier number of the same source and type that is in
+//! order, too, and may still become complete. Missing numbers may be another station's, or all
+//! their pieces may have been lost: they are waited for while copies of them may arrive, within the
+//! window of the first waiting one.
 
 use alloc::collections::VecDeque;
 
@@ -107,7 +107,7 @@ impl Order {
 }
 
 impl Assembler {
-    /// Hands on what came, at once or in its turn. Where too much waits, its source's first goes
+    /// Delivers received data, at once or in its turn. If too much waits, its source's first goes
     /// before its turn.
     pub(super) fn hand_on(&mut self, now: Instant, partial: Partial) {
         let (key, in_order, until) = (partial.key, partial.in_order, partial.until);
@@ -144,7 +144,7 @@ impl Assembler {
         }
     }
 
-    /// Hands on all whose turn has come.
+    /// Delivers all whose turn has come.
     pub(super) fn release(&mut self, now: Instant) {
         let due = |it: &Self| it.turns().find(|(_, at)| *at <= now);
         while let Some((key, _)) = due(self) {
@@ -164,7 +164,7 @@ impl Assembler {
         firsts.map(|(_, held)| (held.key, self.turn(held)))
     }
 
-    /// When the first that waits is handed on, if nothing else comes.
+    /// When the first waiting one is delivered, without further arrivals.
     fn turn(&self, first: &Held) -> Instant {
         let earlier = self.partial.iter().filter(|it| it.in_order);
         let earlier = earlier.filter(|it| it.key.is_before(&first.key));

@@ -1,5 +1,5 @@
-//! The other side of the subnetwork interface: a client's access point at somebody else's node, by
-//! its socket (Annex A.2.2, Annex F.16). One connection is one access point.
+//! The other side of the subnetwork interface: a client's access point at any node, by its socket
+//! (Annex A.2.2, Annex F.16). One connection is one access point.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,8 +14,8 @@ use crate::address::Address;
 /// packets. Nodes stop their clients well before.
 const UNDER_WAY_MAX: usize = 32;
 
-/// From one U_PDU that isn't confirmed to the next: a node that wants its client to stop says so
-/// before it has too many.
+/// From one unconfirmed U_PDU to the next: a node that needs its client to stop says so before it
+/// has too many.
 const SPACE: Duration = Duration::from_millis(10);
 
 /// Octets that the node may send before it hears that it may send more.
@@ -41,7 +41,7 @@ const WORD_WITHIN: Duration = Duration::from_secs(30);
 /// A unit of times to live.
 const TTL_UNIT: Duration = Duration::from_secs(2);
 
-/// What a client wants of the node.
+/// A client's requirements of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessSettings {
     /// The access point.
@@ -56,7 +56,7 @@ pub struct AccessSettings {
     pub octets_max: usize,
 }
 
-/// What is to be done to the client's stream.
+/// An operation on the client's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessOp {
     /// Connect, as [`Access::attempt`].
@@ -69,17 +69,17 @@ pub enum AccessOp {
     Cut,
 }
 
-/// What the node says of data.
+/// The node's report about data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word<T> {
-    /// What became of data that was to be confirmed: it has come; or it hasn't, for a reason of
-    /// the node, if it gave one.
+    /// The outcome of data with confirmation: it has arrived; or it hasn't, for a reason of the
+    /// node, if it gave one.
     Decided(T, Result<(), Option<u8>>),
-    /// Data came: from whom, and what.
+    /// Data arrived, with its sender.
     Came(Address, Vec<u8>),
 }
 
-/// The reason of a node that rejects data: nobody answers there.
+/// The reason of a node that rejects data: there is no answer from the destination.
 pub const NOT_RESPONDING: u8 = 3;
 /// The reason of a node that rejects data: its time to live is over.
 pub const TTL_EXPIRED: u8 = 1;
@@ -117,7 +117,7 @@ pub struct AccessData<'a> {
     pub u_pdu: &'a [u8],
 }
 
-/// An access point at somebody else's node. `T` is what the caller knows a U_PDU by.
+/// An access point at any node. `T` is the caller's name for a U_PDU.
 #[derive(Debug)]
 pub struct Access<T> {
     settings: AccessSettings,
@@ -130,14 +130,14 @@ pub struct Access<T> {
     /// Octets that the stream takes.
     credit: usize,
     unsent: Vec<u8>,
-    /// The node said so.
+    /// By the node.
     stopped: bool,
     /// The node can send.
     available: bool,
     refused: bool,
     heard: Instant,
     asked_until: Option<Instant>,
-    /// What isn't confirmed may go from then on.
+    /// Data without confirmation may be sent from then on.
     free_at: Instant,
     under_way: VecDeque<UnderWay<T>>,
     under_way_octets: usize,
@@ -174,7 +174,7 @@ impl<T> Access<T> {
         }
     }
 
-    /// What it counted.
+    /// Its counters.
     #[must_use]
     pub fn stats(&self) -> AccessStats {
         AccessStats {
@@ -211,7 +211,7 @@ impl<T> Access<T> {
         self.refused
     }
 
-    /// The node told it to stop, or can't send.
+    /// Whether the node stopped this client, or can't send.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
         self.stopped || !self.available
@@ -228,7 +228,7 @@ impl<T> Access<T> {
         self.ops.pop_front()
     }
 
-    /// What the node said next.
+    /// The node's next report.
     pub fn poll_word(&mut self) -> Option<Word<T>> {
         self.words.pop_front()
     }
@@ -247,8 +247,8 @@ impl<T> Access<T> {
         }
     }
 
-    /// Gives the node data, which [`Self::takes`] let; the ticket comes back when it says what
-    /// became of it, or at once if it won't.
+    /// Gives the node data, which [`Self::takes`] allowed; the ticket returns with the node's
+    /// report, or at once if it refuses.
     pub fn submit(&mut self, now: Instant, submission: &AccessData<'_>, ticket: T) -> Option<T> {
         self.now = self.now.max(now);
         self.stats.requests += 1;
@@ -320,7 +320,7 @@ impl<T> Access<T> {
         }
     }
 
-    /// Takes back what the node hasn't told of, and what it told of and nobody asked for.
+    /// Takes back data without a report, and unclaimed reports.
     pub fn abandon(&mut self) -> Vec<T> {
         self.under_way_octets = 0;
         let told = self.words.drain(..).filter_map(|word| match word {
@@ -411,7 +411,7 @@ impl<T> Access<T> {
         self.rest();
     }
 
-    /// There is no connection any more: what was under way may or may not have come.
+    /// The connection is over: data under way may or may not have arrived.
     fn rest(&mut self) {
         if self.state == State::Bound {
             self.stats.lost += 1;
@@ -476,7 +476,7 @@ impl<T> Access<T> {
             (Some(Primitive::UnidataRejected(_, reason, told)), State::Bound) => {
                 self.told(told.to.address(), told.u_pdu, Err(Some(reason)));
             }
-            // What is for clients of other kinds.
+            // Data for clients of other kinds.
             (
                 Some(
                     Primitive::HardLinkIndication(..)
@@ -489,7 +489,7 @@ impl<T> Access<T> {
         }
     }
 
-    /// The node tells of the first U_PDU under way that begins like this.
+    /// The node reports the first U_PDU under way that begins like this.
     fn told(&mut self, to: Address, u_pdu: &[u8], outcome: Result<(), Option<u8>>) {
         let alike = |it: &UnderWay<T>| {
             let octets = it.head.len().min(u_pdu.len());

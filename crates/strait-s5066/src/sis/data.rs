@@ -1,4 +1,4 @@
-//! Clients' data: what waits, what is under way, what arrived.
+//! Clients' data: waiting, under way, and received.
 
 use alloc::vec::Vec;
 
@@ -15,8 +15,8 @@ use crate::calendar::TimeToDie;
 use crate::s_pdu::{CONFIRMS_MAX, CONFIRMS_OCTET, DataSPdu, confirmation, confirmations};
 use crate::station::Waiting;
 
-/// U_PDUs of a client that wait or are under way: when it is told to stop, when it may go on, and
-/// when more are dropped without a word.
+/// U_PDUs of a client that wait or are under way: when it is stopped, when it may continue, and
+/// when more are dropped silently.
 const STOP_AT: usize = 16;
 const GO_ON_AT: usize = 8;
 const PENDING_MAX: usize = 64;
@@ -34,7 +34,7 @@ const TTL_UNITS_MAX: u32 = 648_000;
 #[derive(Debug)]
 pub(super) struct Submission<C> {
     number: u64,
-    /// `None` for what this node says itself.
+    /// `None` for this node's own reports.
     owner: Option<C>,
     /// None while the node, which isn't listed, has no place at the station.
     pub(super) peer: Option<usize>,
@@ -57,14 +57,14 @@ pub(super) struct Undecided<C> {
     peer: Option<usize>,
     expedited: bool,
     confirmation: u8,
-    /// By which a node of ours confirms it.
+    /// The number by which a node of `strait` confirms it.
     compact: Option<u16>,
-    /// The node has it; its client hasn't said so.
+    /// The node has it; its client hasn't confirmed it.
     arrived: bool,
-    /// Whether its client has it, as a word said that came ahead of the node's. Until then it may
+    /// Whether its client has it, by a message that arrived ahead of the node's. Until then it may
     /// be about something else.
     word: Option<bool>,
-    /// The station was told to give it up.
+    /// The station was asked to give it up.
     overdue: bool,
     asked: Instant,
     dies: Instant,
@@ -80,7 +80,7 @@ impl<C> Undecided<C> {
     }
 }
 
-/// What may go next.
+/// The data that may go next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     /// Its number.
@@ -121,9 +121,9 @@ pub struct Arrived<'a> {
     pub expedited: bool,
     /// The S_PDU.
     pub s_pdu: &'a [u8],
-    /// Offset and length of what is damaged, and of what didn't come, in the S_PDU.
+    /// Offset and length of damaged and missing parts, in the S_PDU.
     pub damaged: &'a [(u16, u16)],
-    /// The same of what didn't come.
+    /// The same of missing parts.
     pub missing: &'a [(u16, u16)],
 }
 
@@ -163,7 +163,7 @@ impl<C: Copy + Ord> Sis<C> {
             return;
         }
         let arq = service.mode == MODE_ARQ;
-        // Without a time to live it is tried for ever, as far as others are told.
+        // Without a time to live it is tried for ever, as far as other nodes are informed.
         let (dies, told) = match request.ttl {
             0 => (self.now + self.settings.ttl_max, None),
             units => {
@@ -205,7 +205,7 @@ impl<C: Copy + Ord> Sis<C> {
         self.control_flow(id);
     }
 
-    /// What comes back of a U_PDU.
+    /// The returned part of a U_PDU.
     fn head<'a>(&self, u_pdu: &'a [u8]) -> &'a [u8] {
         &u_pdu[..u_pdu.len().min(self.settings.told_octets)]
     }
@@ -224,7 +224,7 @@ impl<C: Copy + Ord> Sis<C> {
             return Err(5);
         }
         let arq = service.mode == MODE_ARQ;
-        // Nobody of a group could acknowledge.
+        // A group couldn't acknowledge.
         if arq && (request.to.address().is_group() || self.settings.broadcast_only) {
             return Err(5);
         }
@@ -281,7 +281,7 @@ impl<C: Copy + Ord> Sis<C> {
         });
     }
 
-    /// Asserts that each U_PDU taken from a client waits, or ended once.
+    /// Asserts that each U_PDU accepted from a client waits, or ended once.
     pub fn check(&self) {
         let queued = self.queue.iter().filter(|it| it.owner.is_some()).count();
         let sent = self.undecided.values();
@@ -320,7 +320,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Gives up what a client wanted sent and hasn't left.
+    /// Gives up a client's data that hasn't left.
     pub(super) fn forget_requests(&mut self, id: C) {
         let before = self.queue.len();
         self.queue.retain(|it| it.owner != Some(id));
@@ -333,7 +333,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// The most urgent of what waits and `may` go, the oldest of equals.
+    /// The most urgent of the waiting ones that `may` go, the oldest of equals.
     pub fn next(&self, may: impl Fn(&Next) -> bool) -> Option<Next> {
         let placed = self.queue.iter().filter_map(|it| Some((it.peer?, it)));
         let waiting = placed
@@ -355,7 +355,7 @@ impl<C: Copy + Ord> Sis<C> {
         waiting.filter(may).max_by_key(first)
     }
 
-    /// Takes what [`Self::next`] named. What becomes of it is told by [`Self::decide`].
+    /// Takes the one named by [`Self::next`]. [`Self::decide`] reports its outcome.
     pub fn take_next(&mut self, number: u64) -> Option<Taken> {
         let place = self.queue.iter().position(|it| it.number == number)?;
         let mut it = self.queue.remove(place);
@@ -410,15 +410,15 @@ impl<C: Copy + Ord> Sis<C> {
         })
     }
 
-    /// Adds what waits, by priority.
+    /// Adds waiting data, by priority.
     pub fn count_queued(&self, queued: &mut [u64; 16]) {
         for it in &self.queue {
             queued[usize::from(it.priority & 15)] += 1;
         }
     }
 
-    /// What became of data: its node has it, or it has left without ARQ; or it hasn't come, as far
-    /// as is known.
+    /// The outcome of data: its node has it, or it has left without ARQ; or it hasn't arrived, as
+    /// far as is known.
     pub fn decide(&mut self, now: Instant, number: u64, delivered: bool) {
         self.now = self.now.max(now);
         let Some(sent) = self.undecided.get_mut(&number) else {
@@ -451,7 +451,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Tells a client that its data has come, or why it hasn't.
+    /// Informs a client that its data has arrived, or why it hasn't.
     fn tell(&mut self, sent: &Undecided<C>, rejected: Option<u8>) {
         let Some(id) = sent.owner else { return };
         let told = Told {
@@ -474,7 +474,7 @@ impl<C: Copy + Ord> Sis<C> {
         self.control_flow(id);
     }
 
-    /// Gives up what is too old, and all with ARQ for those who don't answer.
+    /// Gives up data that is too old, and all data with ARQ for absent stations.
     pub(super) fn expire(&mut self, silent: impl Fn(usize) -> bool) {
         let now = self.now;
         let mut over = Vec::new();
@@ -505,15 +505,15 @@ impl<C: Copy + Ord> Sis<C> {
         let late = late.filter(|(_, sent)| sent.arrived && sent.dies <= now);
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
         let late = late.into_iter().filter_map(|it| self.undecided.remove(&it));
-        // The node has it, and its client hasn't said so in time.
+        // The node has it, and its client hasn't confirmed in time.
         over.extend(late.map(|sent| (sent, 3)));
         for (sent, reason) in over {
             self.tell(&sent, Some(reason));
         }
     }
 
-    /// Data that the station has and that is of no use any more: whom it is for, and its number.
-    /// Each is told of once; the station gives it up, and [`Self::decide`] hears of that.
+    /// Useless data at the station: its destination and number. Each is named once; the station
+    /// gives it up, and calls [`Self::decide`].
     pub(super) fn poll_overdue(&mut self) -> Option<(usize, u64)> {
         let now = self.now;
         let mut sent = self.undecided.iter_mut();
@@ -541,7 +541,8 @@ impl<C: Copy + Ord> Sis<C> {
         match first >> 4 {
             0 => self.arrive_data(arrived),
             12 if ours => self.arrive_data(arrived),
-            // Data alone comes without ARQ: anybody can say a word so, in another's name.
+            // Data alone arrives without ARQ: any station can send such a message, in another's
+            // name.
             _ if !arrived.arq => {}
             13 if ours => self.arrive_confirmations(from, s_pdu),
             kind @ (1 | 2) => self.arrive_word(from, s_pdu, kind == 1),
@@ -556,7 +557,7 @@ impl<C: Copy + Ord> Sis<C> {
             return;
         };
         let blocks = arrived.damaged.iter().chain(arrived.missing);
-        // What errors may have made of a time says nothing.
+        // A time with possible errors is ignored.
         let right = blocks
             .min()
             .is_none_or(|(offset, _)| *offset >= DATED_OCTETS);
@@ -609,7 +610,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Tells the other client's node what became of its data here: a client has it, or there is
+    /// Tells the other client's node the outcome of its data here: a client has it, or there is
     /// none.
     fn answer(&mut self, arrived: &Arrived<'_>, data: &DataSPdu<'_>, has: bool) {
         let (Some(to), expedited) = (arrived.from, arrived.expedited) else {
@@ -648,7 +649,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// The other end says that a client has data of ours, or that there is none.
+    /// The other end says that a client has this node's data, or that there is none.
     fn arrive_word(&mut self, from: usize, s_pdu: &[u8], has: bool) {
         let Some((&[_, saps], told)) = s_pdu.split_first_chunk::<2>() else {
             return;
@@ -668,8 +669,9 @@ impl<C: Copy + Ord> Sis<C> {
         self.take_word(number, has);
     }
 
-    /// A word came about data of ours. The other end's station tells that it has the data before,
-    /// unless that got lost: a word about what hasn't come is about data of a life before.
+    /// A message about this node's data arrived. The other end's station reports the data before
+    /// it, unless that got lost: a message about data that hasn't arrived is about a former
+    /// incarnation's.
     fn take_word(&mut self, number: u64, has: bool) {
         let Some(sent) = self.undecided.get_mut(&number) else {
             return;
@@ -697,7 +699,7 @@ fn numbered(c_pdu: &[u8], number: u16) -> Vec<u8> {
     out
 }
 
-/// A block of what follows `front` octets.
+/// A block of the octets behind `front` ones.
 fn behind((offset, length): (u16, u16), front: usize) -> Option<(u16, u16)> {
     let (begin, end) = (
         usize::from(offset),

@@ -1,7 +1,7 @@
 //! Hard links: a client keeps a link for itself or for its node (Annex A.3.2.2).
 //!
-//! A node has one at most. The link itself is made by the station; here stands who wants it, and
-//! what the two nodes say to each other of it.
+//! A node has one at most. The station makes the link itself; this machine knows the requesting
+//! client, and the messages of the two nodes about it.
 
 use strait_core::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub struct HardSettings {
     pub client: Duration,
     /// For the other node to know that one has ended (A.3.2.2.3).
     pub end: Duration,
-    /// The rank of other nodes' clients, which isn't told, for links that no client here has.
+    /// The rank of other nodes' clients, which isn't transmitted, for links without a client here.
     pub rank: u8,
 }
 
@@ -67,9 +67,9 @@ enum State {
     Offered,
     /// It is there.
     Up,
-    /// Its link is lost, and who asked for it has so long to make that again.
+    /// Its link is lost, and its requester has so long to restore that.
     Lost,
-    /// The other node was told that it is over.
+    /// The other node was informed that it is over.
     Ending,
 }
 
@@ -102,7 +102,7 @@ impl<C> Hard<C> {
         (self.state != State::Up).then_some(self.until)
     }
 
-    /// What decides between two with one node: rank, then priority, then kind.
+    /// The order of two with one node: rank, then priority, then kind.
     const fn precedence(&self) -> (u8, u8, u8) {
         (self.rank, self.link.priority, self.link.kind)
     }
@@ -122,13 +122,13 @@ impl<C: Copy + Ord> Sis<C> {
     /// The peer that a link is to be kept with, and no other.
     #[must_use]
     pub fn exclusive(&self) -> Option<usize> {
-        // What a client hasn't agreed to, or has no link any more, keeps nobody out.
+        // A hard link without its client's agreement, or without a link, excludes no other.
         let keeps = |hard: &Hard<C>| !matches!(hard.state, State::Offered | State::Lost);
         self.hard.filter(keeps).map(|hard| hard.peer)
     }
 
-    /// Whether that link is to be kept though nothing goes by it: who asked for a hard link sees to
-    /// that (A.1.1.2), and by it the other end sees that it is still wanted.
+    /// Whether that link is to be kept though it is idle: the requester of a hard link ensures that
+    /// (A.1.1.2), and by it the other end sees that it is still needed.
     #[must_use]
     pub fn keeps(&self) -> bool {
         let up = |hard: &Hard<C>| hard.state == State::Up && !hard.called;
@@ -197,9 +197,9 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// The hard link that a new one can't take the place of (A.3.2.2.1): the higher rank wins, then
-    /// the higher priority; of two with the same node the higher kind; then the older. One that
-    /// ends, or is lost, is in nobody's way, but who waits for its end may be.
+    /// The hard link that a new one can't replace (A.3.2.2.1): the higher rank wins, then the
+    /// higher priority; of two with the same node the higher kind; then the older. One that ends,
+    /// or is lost, blocks no other, but one that waits for its end may.
     fn rival(&self, new: &Hard<C>) -> Option<Hard<C>> {
         let over = |hard: &Hard<C>| matches!(hard.state, State::Ending | State::Lost);
         let there = self.hard.filter(|hard| !over(hard));
@@ -232,7 +232,7 @@ impl<C: Copy + Ord> Sis<C> {
                 self.end(old, HIGHER_PRIORITY);
                 self.disown();
             }
-            // Who asks anew is told of that, not of what it ended before.
+            // A client that asks anew gets the report about that, not about the replaced one.
             Some(old) if old.owner == new.owner => self.disown(),
             _ => {}
         }
@@ -245,7 +245,7 @@ impl<C: Copy + Ord> Sis<C> {
         if hard.called {
             self.say_to_peer(hard.peer, REJECTED, HIGHER_PRIORITY);
         }
-        // Of a called client only who was asked knows of it.
+        // Of called clients only the asked one knows of it.
         if !hard.called || hard.state == State::Offered {
             self.tell_owner(hard, HIGHER_PRIORITY);
         }
@@ -263,7 +263,7 @@ impl<C: Copy + Ord> Sis<C> {
         self.say(id, &primitive);
     }
 
-    /// Nobody here is to be told of it any more.
+    /// There is no client here to inform.
     const fn disown(&mut self) {
         if let Some(hard) = &mut self.hard {
             hard.owner = None;
@@ -300,7 +300,8 @@ impl<C: Copy + Ord> Sis<C> {
         self.soft.get(peer).copied().unwrap_or(false)
     }
 
-    /// Who asked for a hard link, and lost its link before another had ended, wants it no more.
+    /// A client that asked for a hard link, and lost its link before another had ended, no longer
+    /// needs it.
     pub(super) fn forget_lost_callers(&mut self) {
         let lost = |hard: &Hard<C>| hard.called && !self.is_linked(hard.peer);
         if self.next_hard.as_ref().is_some_and(lost) {
@@ -308,7 +309,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Goes on where time or the link allow it.
+    /// Continues if time or the link allow it.
     pub(super) fn tend_hard_link(&mut self) {
         self.go_on_with_hard_link();
         if self.hard.is_none()
@@ -383,7 +384,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Nothing stands in a hard link's way any more.
+    /// A hard link is no longer blocked.
     fn begin_hard_link(&mut self, hard: Hard<C>) {
         self.hard = Some(hard);
         if !hard.called {
@@ -463,7 +464,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// The other node says something of a hard link.
+    /// A message of the other node about a hard link.
     pub(super) fn arrive_hard_link(&mut self, from: usize, source: Address, s_pdu: &[u8]) {
         let (kind, reason) = (s_pdu[0] >> 4, s_pdu[0] & 15);
         // A stranger keeps no peer out.
@@ -520,7 +521,7 @@ impl<C: Copy + Ord> Sis<C> {
 
     /// Another node asks for a hard link with this one, or with a client of it.
     fn offer_hard_link(&mut self, from: usize, link: HardLink, asking: u8) {
-        // A link that anybody may share is none for two nodes alone, and there are three kinds.
+        // A shareable link isn't for two nodes alone, and there are three kinds.
         if self.is_soft(from) || link.kind > 2 {
             return self.say_to_peer(from, REJECTED, BUSY);
         }
@@ -538,7 +539,7 @@ impl<C: Copy + Ord> Sis<C> {
         if link.kind == 2 && owner.is_none() {
             return self.say_to_peer(from, REJECTED, NOT_BOUND);
         }
-        // Its client's rank isn't told: that of the client here counts.
+        // Its client's rank isn't transmitted: that of the client here counts.
         let rank = owner.and_then(|id| self.binding(id)).map(|it| it.rank);
         let new = Hard {
             peer: from,
@@ -561,7 +562,8 @@ impl<C: Copy + Ord> Sis<C> {
         self.say_to_peer(from, REJECTED, reason);
     }
 
-    /// Who asks though it has one has lost that: a node has one at most. The same is there still.
+    /// A node that asks though it has one has lost it: a node has one at most. An equal request
+    /// names the existing one.
     fn is_asked_again(&mut self, from: usize, link: HardLink, sap: u8) -> bool {
         let its = |old: &Hard<C>| old.called && old.peer == from && old.state != State::Ending;
         self.next_hard.take_if(|old| its(old));

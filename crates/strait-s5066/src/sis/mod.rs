@@ -1,8 +1,8 @@
-//! The subnetwork interface (Annex A): clients on byte streams, what they ask for, and what they
-//! are told; and such a client itself, for nodes of others.
+//! The subnetwork interface (Annex A): clients on byte streams, their requests, and the reports to
+//! them; and such a client itself, for other nodes.
 //!
-//! A machine without sockets: octets of numbered clients come in, octets for them go out. What
-//! clients want sent is taken from here when its turn comes, and what became of it is told here.
+//! A machine without sockets: octets of numbered clients come in, octets for them go out. Clients'
+//! data is taken from here in its turn, and its outcome is reported here.
 
 mod access;
 mod data;
@@ -46,8 +46,8 @@ pub const BROADCAST_MTU_MAX: u16 = 4096;
 /// primitives.
 const CREDIT: u32 = 128 * 1024;
 
-/// Octets that wait for a client that doesn't read; then it is cut off. Two minutes of what a
-/// channel of 9600 bit/s delivers.
+/// Octets that wait for a client that doesn't read; then it is disconnected. Two minutes of the
+/// deliveries of a channel of 9600 bit/s.
 const UNREAD_MAX: usize = 256 * 1024;
 
 /// Primitives that make no sense, until a client loses its binding; one is forgotten each minute.
@@ -60,10 +60,11 @@ const KEEP_ALIVE: Duration = Duration::from_secs(120);
 /// How long it may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long one that was told to go may stay.
+/// How long one may stay after it was asked to go.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Senders give up what is too old. What came so much later was sent by another clock or calendar.
+/// Senders give up data that is too old. Data that arrives so much later is by another clock or
+/// calendar.
 const LATE_MAX_NS: u64 = 3_600_000_000_000;
 
 /// How a subnetwork interface behaves.
@@ -78,7 +79,7 @@ pub struct Settings {
     pub guests: usize,
     /// The longest U_PDU: [`MTU`], but for nodes without links.
     pub mtu: u16,
-    /// There are no links (A.1.1.3): who wants ARQ can't be served.
+    /// There are no links (A.1.1.3): requests for ARQ can't be served.
     pub broadcast_only: bool,
     /// Clients that may bind at a time.
     pub clients_max: usize,
@@ -93,20 +94,21 @@ pub struct Settings {
     pub address_max: usize,
     /// How long data of a client that doesn't say so itself is worth sending.
     pub ttl_max: Duration,
-    /// Octets of a U_PDU that come back when its client is told what became of it.
+    /// Octets of a U_PDU that are returned to its client with the outcome.
     pub told_octets: usize,
     /// Expedited U_PDUs of a client that wait or are under way, until it loses its binding.
     pub expedited_max: usize,
     /// How long hard links wait for others.
     pub hard: HardSettings,
-    /// Data for nodes of ours has numbers, and its confirmations are those.
+    /// Data for nodes of `strait` has numbers, which its confirmations name.
     pub compact_confirmations: bool,
     /// Times to die are sent, and heeded: clocks are right, here and elsewhere.
     pub time_to_die: bool,
 }
 
 impl Settings {
-    /// What suits most nodes. The standard leaves all of these free, and wants them configurable.
+    /// Settings for most nodes. The standard leaves all of these free, and requires that they are
+    /// configurable.
     #[must_use]
     pub fn new(own: Address, peers: Vec<Address>) -> Self {
         Self {
@@ -130,14 +132,14 @@ impl Settings {
     }
 }
 
-/// What is to be done to a client's stream.
+/// An operation on a client's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Send octets.
     Send(Vec<u8>),
     /// So many more octets may come.
     Credit(u32),
-    /// No more octets go; what was sent before still does.
+    /// No more octets go; earlier ones still do.
     Finish,
     /// It is of no use any more: end it at once.
     Cut,
@@ -162,9 +164,9 @@ struct Attached<C> {
     /// Invalid primitives that aren't forgotten, and since when the next may be.
     invalid: u32,
     invalid_at: Instant,
-    /// It was told to stop.
+    /// It was stopped.
     stopped: bool,
-    /// Octets for it that its stream hasn't taken.
+    /// Octets for it that its stream hasn't accepted.
     unread: Vec<u8>,
     /// Octets that its stream would take.
     credit: usize,
@@ -173,13 +175,13 @@ struct Attached<C> {
     asked_until: Option<Instant>,
 }
 
-/// A subnetwork interface. `C` tells its clients apart.
+/// A subnetwork interface. `C` identifies its clients.
 #[derive(Debug)]
 pub struct Sis<C = u64> {
     settings: Settings,
     clients: Vec<Attached<C>>,
-    /// Those that were told to go, and until when they have time: the first to be cut first. Each
-    /// holds a stream, of which there are only so many.
+    /// Those that were asked to go, and until when they have time: the first to be disconnected
+    /// first. Each holds a stream, of which there are only so many.
     leaving: VecDeque<(C, Instant)>,
     ops: VecDeque<(C, Op)>,
     /// Whether the medium is there.
@@ -191,26 +193,26 @@ pub struct Sis<C = u64> {
     linked: Vec<bool>,
     /// By peer: that link isn't exclusive.
     soft: Vec<bool>,
-    /// Who refused the last call.
+    /// By peer: it refused the last call.
     refused: Vec<bool>,
-    /// By peer: it is one of ours, and reads data with numbers.
+    /// By peer: it is a node of `strait`, and reads data with numbers.
     ours: Vec<bool>,
     queue: Vec<Submission<C>>,
     /// Sent, with an outcome that isn't known.
     undecided: BTreeMap<u64, Undecided<C>>,
     next_number: u64,
-    /// What data for nodes of ours is confirmed by.
+    /// The numbers that confirm data for nodes of `strait`.
     numbers: Numbers,
     hard: Option<Hard<C>>,
-    /// What takes its place once its other end knows that it is over.
+    /// Its replacement once its other end knows that it is over.
     next_hard: Option<Hard<C>>,
     stats: ClientStats,
 }
 
 impl<C: Copy + Ord> Sis<C> {
     /// An interface without clients, on a medium that isn't there yet. `seed` differs from start to
-    /// start, and with it the numbers that data is confirmed by: confirmations of what was asked
-    /// for before are on their way.
+    /// start, and with it the numbers that confirm data: confirmations of earlier data are still
+    /// under way.
     #[must_use]
     pub fn new(settings: Settings, seed: u64) -> Self {
         let places = settings.peers.len() + settings.guests;
@@ -237,7 +239,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// What it counted.
+    /// Its counters.
     #[must_use]
     pub fn stats(&self) -> ClientStats {
         let bound = self.clients.iter().filter(|it| it.binding.is_some());
@@ -258,8 +260,8 @@ impl<C: Copy + Ord> Sis<C> {
         origin_ns.checked_add(at.as_nanos())
     }
 
-    /// Whether data arrived after its time to die. It is counted, and of use to nobody. One whose
-    /// time is that of another calendar, or of another day that looks like it, says nothing.
+    /// Whether data arrived after its time to die. It is counted, and not delivered. A time of
+    /// another calendar, or of another day that looks like it, doesn't count.
     pub fn is_late(&mut self, now: Instant, data: &DataSPdu<'_>) -> bool {
         self.now = self.now.max(now);
         let Some((dies, now_ns)) = data.dies.zip(self.calendar(self.now)) else {
@@ -311,7 +313,8 @@ impl<C: Copy + Ord> Sis<C> {
         self.ops.push_back((id, Op::Credit(CREDIT)));
     }
 
-    /// Ends what a new connection from an address needs the room of; whether there is any then.
+    /// Ends the clients whose room a new connection from an address needs; whether there is any
+    /// then.
     fn makes_room(&mut self, from: Option<IpAddr>) -> bool {
         let unbound = self.clients.iter().filter(|it| it.binding.is_none());
         let unbound: Vec<(C, Option<IpAddr>)> = unbound.map(|it| (it.id, it.from)).collect();
@@ -320,7 +323,7 @@ impl<C: Copy + Ord> Sis<C> {
         let ends = if from.is_some() && same >= self.settings.address_max {
             of(from).next()
         } else if unbound.len() >= self.settings.unbound_max {
-            // The first of equals: the oldest connection comes first.
+            // The first of equals: the oldest connection precedes.
             let most = unbound.iter().rev().max_by_key(|it| of(it.1).count());
             most.and_then(|most| of(most.1).next())
         } else {
@@ -345,7 +348,7 @@ impl<C: Copy + Ord> Sis<C> {
         self.leaving.retain(|(of, _)| *of != id);
     }
 
-    /// A client sends no more: it has nothing to ask for, and is told nothing.
+    /// A client sends no more: it has no requests, and gets no reports.
     pub fn finish(&mut self, now: Instant, id: C) {
         let attached = self.has(id);
         self.close(now, id);
@@ -394,7 +397,8 @@ impl<C: Copy + Ord> Sis<C> {
         self.say(id, &Primitive::SubnetAvailability { status, reason: 0 });
     }
 
-    /// Whether a peer is one of ours, which reads data with numbers, and confirmations by them.
+    /// Whether a peer is a node of `strait`, which reads data with numbers, and confirmations by
+    /// them.
     pub fn set_ours(&mut self, peer: usize, ours: bool) {
         if let Some(known) = self.ours.get_mut(peer) {
             *known = ours;
@@ -415,7 +419,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Brings the interface up to this moment. `linked` says of each peer whether there is a link,
+    /// Brings the interface up to this moment. `linked` has for each peer whether there is a link,
     /// and `silent` whether it doesn't answer calls.
     pub fn advance(
         &mut self,
@@ -446,8 +450,8 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Brings the interface up to this moment, and tells its station what it has to give up and
-    /// whom to keep a link with. `is` says whether a ticket of the station is that of a number.
+    /// Brings the interface up to this moment, and tells its station which data to give up and
+    /// which link to keep. `is` says whether a ticket of the station is that of a number.
     pub fn tend<T>(
         &mut self,
         now: Instant,
@@ -489,7 +493,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// What a station would take next.
+    /// The data that a station would take next.
     #[must_use]
     pub fn next_for<T>(&self, station: &Station<T>) -> Option<Next> {
         self.next(|next| match next.expedited && next.arq {
@@ -532,8 +536,8 @@ impl<C: Copy + Ord> Sis<C> {
         self.clients.iter().find(holds).map(|client| client.id)
     }
 
-    /// Tells a client something. One that doesn't read what it is told is cut off: nobody else is
-    /// to wait for it.
+    /// Sends a client a primitive. One that doesn't read is disconnected: no other is to wait for
+    /// it.
     fn say(&mut self, id: C, primitive: &Primitive<'_>) {
         let Some(client) = self.client(id) else {
             return;
@@ -567,7 +571,7 @@ impl<C: Copy + Ord> Sis<C> {
         self.ops.push_back((id, Op::Cut));
     }
 
-    /// Tells a client why it has to go, and lets it. One that doesn't go is cut off.
+    /// Sends a client the reason to go, and lets it. One that doesn't go is disconnected.
     fn dismiss(&mut self, id: C, reason: u8) {
         self.say(id, &Primitive::UnbindIndication(reason));
         if self.has(id) {
@@ -589,7 +593,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// Takes a client's access point away, and with it what it wanted sent.
+    /// Takes a client's access point away, and with it its data.
     fn unbind(&mut self, id: C) {
         let now = self.now;
         if let Some(client) = self.client(id)
@@ -662,7 +666,7 @@ impl<C: Copy + Ord> Sis<C> {
         }
     }
 
-    /// What management may know: of each peer its address and whether there is a link.
+    /// The information for management: of each peer its address and whether there is a link.
     fn answer_management(&mut self, id: C, kind: u8) {
         let mut body = Vec::new();
         if kind == MANAGEMENT_LINKS {
@@ -701,7 +705,7 @@ impl<C: Copy + Ord> Sis<C> {
         if self.settings.broadcast_only && wanted.service.mode == MODE_ARQ {
             return Some(4);
         }
-        // The standard has no reason for it. This one says that the node can't serve it.
+        // The standard has no reason for it. This one means that the node can't serve it.
         if !(MODE_ARQ..=MODE_WITH_ERRORS).contains(&wanted.service.mode) {
             return Some(1);
         }

@@ -1,4 +1,4 @@
-//! The numbers by which data for nodes of ours is confirmed.
+//! The numbers that confirm data for nodes of `strait`.
 
 use strait_core::Instant;
 

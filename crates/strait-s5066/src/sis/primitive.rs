@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::address::Address;
 
-/// What each primitive begins with: sync and version.
+/// The beginning of each primitive: sync and version.
 pub const PREAMBLE: [u8; 3] = [0x90, 0xeb, 0x00];
 
 /// Octets ahead of a primitive's type: preamble and size.
@@ -31,7 +31,7 @@ pub const MODE_AS_BOUND: u8 = 0;
 pub const MODE_ARQ: u8 = 1;
 /// Without.
 pub const MODE_NON_ARQ: u8 = 2;
-/// Without, and what came damaged is wanted, too.
+/// Without; damaged data is requested, too.
 pub const MODE_WITH_ERRORS: u8 = 3;
 
 impl Service {
@@ -45,7 +45,7 @@ impl Service {
             | (self.repeats & 15) as u16
     }
 
-    /// What 12 bits say.
+    /// The meaning of 12 bits.
     #[must_use]
     pub const fn of(bits: u16) -> Self {
         Self {
@@ -58,10 +58,9 @@ impl Service {
     }
 }
 
-/// A node as a primitive names it (A.2.2.28.1): the octets, for clients are answered by the same
-/// ones. Of how many half octets there are at most seven; where they stand if there are fewer, the
-/// standard's figure and its text don't agree. All 28 bits are read, whatever their number is said
-/// to be.
+/// A node as a primitive names it (A.2.2.28.1): its octets, as answers to clients repeat them.
+/// There are at most seven half octets; the standard's figure and its text disagree about the
+/// position of fewer. All 28 bits are read, whatever their stated number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeAddress(u32);
 
@@ -80,7 +79,7 @@ impl From<Address> for NodeAddress {
     }
 }
 
-/// What a hard link is for.
+/// The purpose of a hard link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardLink {
     /// 0 a reservation, 1 part of the link, 2 all of it for one client.
@@ -131,21 +130,21 @@ pub struct Indication<'a> {
     pub sap: u8,
     /// This node, or one of its groups.
     pub to: Address,
-    /// How it was carried; [`MODE_WITH_ERRORS`] comes with the two lists.
+    /// The mode of transmission; [`MODE_WITH_ERRORS`] comes with the two lists.
     pub mode: u8,
     /// The sender's access point.
     pub from_sap: u8,
     /// Its node.
     pub from: Address,
-    /// Offset and length of what is damaged.
+    /// Offset and length of damaged parts.
     pub damaged: &'a [(u16, u16)],
-    /// Offset and length of what didn't come.
+    /// Offset and length of missing parts.
     pub missing: &'a [(u16, u16)],
     /// The data.
     pub u_pdu: &'a [u8],
 }
 
-/// What became of a client's data.
+/// The outcome of a client's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told<'a> {
     /// The access point that it was for.
@@ -197,7 +196,7 @@ pub enum Primitive<'a> {
     HardLinkAccept(HardLink, NodeAddress),
     /// 13: it doesn't, for a reason.
     HardLinkReject(u8, HardLink, NodeAddress),
-    /// 14: what the node can do now, and why not more.
+    /// 14: the node's present availability, and its reason.
     SubnetAvailability {
         /// 0 nothing, 1 on, 2 receive, 3 half duplex, 4 full duplex, 5 transmit.
         status: u8,
@@ -212,14 +211,14 @@ pub enum Primitive<'a> {
     KeepAlive,
     /// 18: a wish of the management.
     ManagementRequest {
-        /// What kind of.
+        /// The kind.
         kind: u8,
         /// Free.
         body: &'a [u8],
     },
     /// 19: the answer.
     ManagementIndication {
-        /// What kind of.
+        /// The kind.
         kind: u8,
         /// Free.
         body: &'a [u8],
@@ -360,7 +359,7 @@ impl<'a> Primitive<'a> {
                 body: take.rest(),
             },
             20 | 24 => Self::UnidataRequest(expedited, take.request()?),
-            // The lists of an indication aren't kept: nobody here reads them out of octets.
+            // The lists of an indication aren't kept: no code here reads them from octets.
             21 | 25 => Self::UnidataIndication(expedited, take.indication()?),
             22 | 26 => Self::UnidataConfirm(expedited, take.told()?.1),
             23 | 27 => {
@@ -526,20 +525,20 @@ impl<'a> Take<'a> {
     }
 }
 
-/// Octets that are no primitive: who sent them isn't understood any more.
+/// Octets that are no primitive: their sender isn't understood any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no primitive begins here")]
 pub struct NoPrimitive;
 
-/// Primitives out of a stream of octets. Keeps at most what one primitive may have.
+/// Primitives out of a stream of octets. Keeps at most the octets of one primitive.
 #[derive(Debug, Default)]
 pub struct Reader {
     kept: Vec<u8>,
 }
 
 impl Reader {
-    /// Takes the next octets; `tell` gets each primitive's type and body and says whether to go
-    /// on.
+    /// Takes the next octets; `tell` gets each primitive's type and body and returns whether to
+    /// continue.
     ///
     /// # Errors
     /// [`NoPrimitive`] if something else stands there; nothing more is to be read then.

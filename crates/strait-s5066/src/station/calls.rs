@@ -14,15 +14,15 @@ use crate::link::{Link, State, Unheard};
 /// In a net, the pause behind rows of calls without an answer is so many times as long in the end.
 const PAUSES_MAX: u32 = 2;
 
-/// Who agrees to long numbers and then says that it doesn't know them gets none for so long. That
-/// is a link lost in an hour where it says so each time, and no more than an hour where it was
-/// somebody else.
+/// A peer that agrees to long numbers and then says that it doesn't know them gets none for so
+/// long. That is a link lost in an hour if it says so each time, and no more than an hour if it was
+/// a forgery.
 const PLAIN_TIME: Duration = Duration::from_secs(3600);
 
-/// What a peer has shown of itself as a station of ours, which has long numbers.
+/// A peer's evidence of being a station of `strait`, which has long numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kin {
-    /// It said so when it called or answered last.
+    /// It said so in its last call or answer.
     said: bool,
     /// It used long numbers, with whomever, since the first call of a row,
     seen: bool,
@@ -42,10 +42,10 @@ struct Pause {
     refusals: u32,
 }
 
-/// Which ends of a transfer begin anew, and what is known of it.
+/// Which ends of a transfer begin anew, and the knowledge of its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Anew {
-    /// The sending end, and with it what had left whole.
+    /// The sending end, and with it the completely sent data.
     pub(super) send: Option<Left>,
     /// The receiving end.
     pub(super) receive: bool,
@@ -64,10 +64,10 @@ impl Anew {
     }
 }
 
-/// What becomes of a call that came.
+/// The reaction to a received call.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Judged {
-    /// Its caller is called: it says nothing of what it may have had with a call of ours.
+    /// Its caller is called: it says nothing of the data it may have had with this station's call.
     CallBack,
     Accept(Accepted),
 }
@@ -78,40 +78,39 @@ pub(super) struct Accepted {
     pub(super) anew: Anew,
     /// Its caller wants no other served.
     exclusive: bool,
-    /// What a station of ours answers.
+    /// The answer of a station of `strait`.
     says: Option<Ours>,
-    /// Its caller is one of ours.
+    /// Its caller is a station of `strait`.
     known: bool,
     /// It makes a link, and isn't the same call once more.
     pub(super) is_new: bool,
 }
 
-/// An acceptance that came.
+/// A received acceptance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) anew: Anew,
     ours: Option<Ours>,
 }
 
-/// What is done about another word of the peer on the link.
+/// The reaction to another link message of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// Nothing.
     Nothing,
-    /// It is acknowledged what came by the link: what the peer says to that tells whether it has
-    /// one.
+    /// Data received by the link is acknowledged: the peer's reaction shows whether it has one.
     Acknowledge,
-    /// The same; and what is under way goes again.
+    /// The same; and data under way is repeated.
     GoOn,
-    /// The link is lost, and the peer is told that it has none.
+    /// The link is lost, and the peer is informed that it has none.
     Disown,
-    /// A call was refused, and the transfer begins anew or goes on with the next.
+    /// A call was refused, and the transfer begins anew or continues with the next.
     Refused(Option<Anew>),
     /// The link is over.
     Over(Anew),
 }
 
-/// What is done about a turn that nobody answered.
+/// The reaction to an unanswered turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unanswered {
     /// Nothing.
@@ -121,9 +120,9 @@ pub(super) enum Unanswered {
     CallAgain,
     /// The link is over, though the peer didn't say so.
     Forget,
-    /// It is taken for lost.
+    /// It is considered lost.
     Lose,
-    /// Frames ask what came.
+    /// Frames ask for an acknowledgement.
     Probe,
 }
 
@@ -146,7 +145,7 @@ pub(super) struct Calls {
     early: Early,
     kin: Kin,
     pause: Pause,
-    /// The last link ended, by whatever either end said or didn't say: the next is made by a call.
+    /// The last link ended, in any way: the next is made by a call.
     doubtful: bool,
     /// Something else makes links with it.
     is_given: bool,
@@ -219,22 +218,22 @@ impl Calls {
         self.is_paused() && self.pause.refusals == 0
     }
 
-    /// Whether it is one of ours, as far as its last call or answer said.
+    /// Whether it is a station of `strait`, by its last call or answer.
     pub(super) const fn is_ours(&self) -> bool {
         self.kin.said
     }
 
-    /// Whether what nodes of ours add is said to it, and heeded.
+    /// Whether extensions of `strait` are sent to it, and read.
     pub(super) const fn knows_ours(&self) -> bool {
         self.long && self.kin.plain_until.is_none()
     }
 
-    /// Whether it has shown that it is one of ours, which says so whenever it calls.
+    /// Whether it has shown that it is a station of `strait`, which says so in each call.
     pub(super) const fn is_known_as_ours(&self) -> bool {
         self.knows_ours() && (self.kin.said || self.early.life().is_some())
     }
 
-    /// Whether frames that follow in this transmission aren't taken.
+    /// Whether frames that follow in this transmission aren't accepted.
     pub(super) const fn is_deaf(&self) -> bool {
         self.early.is_deaf()
     }
@@ -254,7 +253,7 @@ impl Calls {
         self.kin.used = true;
     }
 
-    /// It spoke to us.
+    /// It addressed this station.
     pub(super) const fn hear(&mut self) {
         self.pause.rows = 0;
     }
@@ -264,15 +263,15 @@ impl Calls {
         self.early.end_hearing();
     }
 
-    /// It doesn't know long numbers, whatever was agreed. If it used them itself, it has become
-    /// another kind of station, as its answer to the next call will say, or isn't who says so.
+    /// It doesn't have long numbers, whatever was agreed. If it used them itself, it has become
+    /// another kind of station, as its answer to the next call will show, or the message is forged.
     pub(super) fn deny_long(&mut self, now: Instant) {
         if !self.kin.used {
             self.kin.plain_until = Some(now + PLAIN_TIME);
         }
     }
 
-    /// Lets what was for a while be over.
+    /// Ends temporary states.
     pub(super) fn advance(&mut self, now: Instant) {
         self.pause.until = self.pause.until.filter(|until| *until > now);
         self.kin.plain_until = self.kin.plain_until.filter(|until| *until > now);
@@ -288,7 +287,7 @@ impl Calls {
         self.link.confirm(now);
     }
 
-    /// Notes that the link may be somebody else's.
+    /// Notes that the link may be forged.
     pub(super) const fn doubt(&mut self, now: Instant) {
         self.link.doubt(now);
     }
@@ -303,7 +302,7 @@ impl Calls {
         self.link.put_off(from, to, patience);
     }
 
-    /// A turn of ours has come.
+    /// A turn of this station has come.
     pub(super) const fn pass_turn(&mut self) {
         self.link.pass_turn();
     }
@@ -313,12 +312,12 @@ impl Calls {
         self.link.break_off();
     }
 
-    /// Nobody needs the link that is asked for.
+    /// The requested link is no longer needed.
     pub(super) fn put_off_calls(&mut self) {
         self.link.put_off_calls();
     }
 
-    /// What is to be said of the link leaves.
+    /// The link message leaves.
     pub(super) fn say(&mut self) -> Option<CPdu<'static>> {
         let says = self.link.say()?;
         if matches!(says, CPdu::Request { .. }) {
@@ -332,11 +331,12 @@ impl Calls {
         self.link.reject(reason);
     }
 
-    /// Calls it, again if need be. If it is known to take data with the call, that begins anew
-    /// with the first of a row of calls, unless it was given up and not heard since. The last of a
-    /// row is as plain as the first to a stranger: it may have become another kind of station,
-    /// unless it was heard meanwhile to use what only stations of ours know. Where calls may have
-    /// met others, that is so from the second row on: a plain call gives up what went with those.
+    /// Calls it, again if need be. If it is known to accept data with the call, that begins anew
+    /// with the first of a series of calls, unless it was given up and not heard since. The last of
+    /// a series is as plain as the first to a stranger: the peer may have become another kind of
+    /// station, unless it was heard meanwhile to use extensions of `strait`. Where
+    /// calls may have collided with others, only the second series ends so: a plain call gives up
+    /// the data that went with those before it.
     pub(super) fn call(&mut self, terms: Terms, identity: &mut Identity) -> Anew {
         let next = identity.next_epoch();
         let tries = self.link.tries();
@@ -360,16 +360,17 @@ impl Calls {
         }
     }
 
-    /// Whether a link that nobody uses is kept: both ends know what its frames belong to, so that a
-    /// call tells whether the other end still has it, with the data in the same transmission.
-    /// Breaking it would take a turn of each end.
+    /// Whether an unused link is kept: both ends know the epochs of its frames, so that a call
+    /// shows whether the other end still has it, with the data in the same transmission. Breaking
+    /// it would take a turn of each end.
     pub(super) const fn keeps_link(&self) -> bool {
         let ours = self.link.is_long() && self.early.is_sending() && self.knows_ours();
         ours && self.link.is_made() && !self.link.has_exclusive()
     }
 
-    /// Calls it over such a link that wasn't used for long, where so much of ours is under way: it
-    /// may have begun anew. Whether that is to be a call without data, as its life isn't known.
+    /// Calls it over such a link after a long pause, with so much data of this station under way:
+    /// it may have begun anew. Whether that is to be a call without data, as its incarnation isn't
+    /// known.
     pub(super) fn renew<T>(&mut self, cx: &mut Context<'_, T>, held: usize) -> bool {
         let unused = || self.link.is_unused(cx.now, cx.settings.idle);
         if held > 0 || !self.keeps_link() || !unused() {
@@ -383,7 +384,7 @@ impl Calls {
         ours.is_none()
     }
 
-    /// A caller hasn't used its link in time: one of ours is asked for it; whether it is.
+    /// A caller hasn't used its link in time: one of `strait` is asked for it; whether it is.
     pub(super) fn ask_caller(&mut self, identity: &Identity) -> bool {
         self.link.ask_caller(Ours {
             life: Some(identity.life()),
@@ -421,11 +422,11 @@ impl Calls {
         identity: &mut Identity,
     ) -> Judged {
         let ours = ours.filter(|_| self.knows_ours());
-        // Whether what left with a call of ours is to be told of before a link is made: who calls
-        // itself and says nothing of that may have it, or may not.
+        // Whether data sent with this station's call is to be reported before a link is made: a
+        // peer that calls itself and doesn't mention it may have it, or may not.
         let silent = ours.is_some_and(|ours| ours.epoch.is_none());
         if silent && !exclusive && self.link.called_with_data() {
-            // It takes our call for its own link, and its answer tells.
+            // It considers this station's call its own link, as its answer shows.
             self.kin.seen = true;
             return Judged::CallBack;
         }
@@ -458,7 +459,8 @@ impl Calls {
 
     /// Accepts a call. Its caller has `patience` to use the link, which others may lengthen.
     pub(super) fn accept(&mut self, now: Instant, call: &Accepted, patience: &Patience) {
-        // A caller whose data came knows what it waits for; another may not have heard us.
+        // A caller whose data arrived knows what it waits for; another may not have heard this
+        // station.
         let early = call.says.is_some_and(|says| says.epoch.is_some());
         // One that is claimed is renewed by its caller's word.
         let renewed = call.exclusive && self.link.keeps_others_out();
@@ -466,9 +468,9 @@ impl Calls {
             true => patience.data,
             false => patience.call,
         };
-        // What others say in between isn't its caller's fault. One of ours is asked whether it has
-        // the link, which takes nothing from it; or called, as a call that says nothing of ours
-        // isn't its own.
+        // Other stations' transmissions in between aren't its caller's fault. One of `strait` is
+        // asked whether it has the link, which takes nothing from it; or called, as a call that
+        // doesn't mention this station's isn't its own.
         let latest = match call.known {
             true => until,
             false => until.max(patience.at_most),
@@ -482,8 +484,8 @@ impl Calls {
         self.link.accept(now, unheard, call.exclusive, call.says);
     }
 
-    /// It accepted a call of ours; `expediting`: expedited data may have gone with that. `None`: it
-    /// goes on with what we have forgotten.
+    /// It accepted this station's call; `expediting`: expedited data may have gone with that.
+    /// `None`: it continues a forgotten state.
     pub(super) fn hear_acceptance(
         &mut self,
         ours: Option<Ours>,
@@ -494,8 +496,8 @@ impl Calls {
         self.kin.said = long;
         let early = self.link.called_with_data();
         let same = |ours: &Ours| early && self.early.is_answered_by(ours);
-        // Another kind of node knows no long numbers, but may have taken what is expedited. One of
-        // ours takes nothing of a transmission whose call it refuses.
+        // Another kind of node has no long numbers, but may have accepted expedited data. One of
+        // `strait` accepts nothing of a transmission whose call it refuses.
         let untouched = early && self.early.called_once() && (long || !expediting);
         let anew = if let Some(ours) = ours.filter(same) {
             Anew {
@@ -526,8 +528,8 @@ impl Calls {
         self.link.make(now, answer.ours.is_some());
     }
 
-    /// It said something else of the link in a transmission that began `since`; `in_use`: data is
-    /// under way. `answer_time` is how long an answer takes.
+    /// It sent another link message in a transmission that began `since`; `in_use`: data is under
+    /// way. `answer_time` is how long an answer takes.
     pub(super) fn hear_word(
         &mut self,
         now: Instant,
@@ -537,10 +539,10 @@ impl Calls {
         answer_time: Duration,
     ) -> Word {
         match (says, self.link.state()) {
-            // It accepts what nobody asked for, or asked for long ago: what it has is no link of
-            // ours. A call in our name may have come to it.
+            // It accepts a call that this station didn't make, or made long ago: its link is none
+            // of this station's. A forged call may have reached it.
             (CPdu::Accepted { .. }, State::Made { .. }) if self.link.is_unasked(since) => {
-                // Or this one is forged: what it says to an acknowledgement tells.
+                // Or this one is forged: its reaction to an acknowledgement shows it.
                 Word::Acknowledge
             }
             (CPdu::Accepted { .. }, _) if self.link.is_unasked(since) => Word::Disown,
@@ -550,12 +552,12 @@ impl Calls {
                 self.pause_refused(now, answer_time);
                 Word::Refused(anew)
             }
-            // What is under way hasn't come. To a station of ours an acknowledgement says that the
-            // link is still used: it takes it back.
+            // Data under way hasn't arrived. To a station of `strait` an acknowledgement shows that
+            // the link is still in use: it takes it back.
             (CPdu::Break(_), State::Made { .. }) if self.link.is_long() && in_use => Word::GoOn,
             (CPdu::Break(_), _) => {
-                // It had a link until now, and may have taken as its own what left with our calls.
-                // A rest between calls is as long as before, and comes as soon.
+                // It had a link until now, and may have accepted data of this station's calls as
+                // its own. A rest between calls is as long as before, and comes as soon.
                 let mut rest = self.pause.until;
                 if self.is_row_over() {
                     self.link.forget();
@@ -573,8 +575,8 @@ impl Calls {
                 self.begin_anew();
                 Word::Over(Anew::both(false))
             }
-            // It heard in our name that the link is over, or this is forged: what it says to an
-            // acknowledgement tells, before data does.
+            // It heard a forged break, or this one is forged: its reaction to an acknowledgement
+            // shows which, before data does.
             (CPdu::BreakConfirm, State::Made { .. }) => Word::Acknowledge,
             _ => Word::Nothing,
         }
@@ -585,8 +587,8 @@ impl Calls {
         self.link.disown();
     }
 
-    /// Its call is refused: it has no link any more, and a call of ours that met this one is made
-    /// again.
+    /// Its call is refused: it has no link any more, and a call of this station that collided with
+    /// it is made again.
     pub(super) fn refuse(&mut self, reason: u8) -> Option<Anew> {
         let anew = match self.link.state() {
             State::Idle => None,
@@ -607,8 +609,7 @@ impl Calls {
         self.pause.until = Some(now + pause.min(self.call_pause));
     }
 
-    /// Calls end without a link. What left with those that weren't answered may still go on with
-    /// the next.
+    /// Calls end without a link. Data sent with unanswered ones may still continue with the next.
     fn end_row(&mut self) -> Option<Anew> {
         let over = !self.early.is_sending();
         over.then(|| {
@@ -644,10 +645,10 @@ impl Calls {
                 self.link.break_again(now, silence);
                 Unanswered::Nothing
             }
-            // What left behind its call goes on with the next.
+            // Data sent behind its call continues with the next.
             State::Made { .. } if lost && self.link.is_renewing() => Unanswered::CallAgain,
             State::Made { .. } if lost => Unanswered::Lose,
-            // A call would end what the caller has sent by the link.
+            // A call would end the data that the caller has sent by the link.
             State::Made { .. } if self.link.asks_caller() => {
                 self.link.ask_again();
                 Unanswered::Nothing
@@ -662,8 +663,8 @@ impl Calls {
         }
     }
 
-    /// A link is over without its other end's consent. Where there was none, nothing of the other
-    /// end can have been taken by it, and what may have been before is as doubtful as it was.
+    /// A link is over without its other end's consent. If there was none, no data of the other end
+    /// can have been accepted by it, and earlier data is as doubtful as it was.
     pub(super) fn forget(&mut self) -> Anew {
         let doubt = self.link.is_there() || self.early.doubts();
         self.link.forget();

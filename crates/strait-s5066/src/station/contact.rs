@@ -1,4 +1,4 @@
-//! Contact with one peer: whether it answers what it is asked, and when its turn is.
+//! Contact with one peer: whether it answers questions, and when its turn is.
 
 use strait_core::{Duration, Instant};
 
@@ -13,9 +13,9 @@ pub(super) enum Question {
     /// Nothing was asked.
     #[default]
     None,
-    /// The peer told of our data all the same.
+    /// The peer acknowledged this station's data nevertheless.
     Told,
-    /// Our last transmission wants an answer.
+    /// This station's last transmission requires an answer.
     Asked,
     /// The peer has answered since.
     Answered,
@@ -27,7 +27,7 @@ impl Question {
         matches!(self, Self::Asked | Self::Answered)
     }
 
-    /// Whether the peer told of what it had of us.
+    /// Whether the peer reported its receptions.
     pub(super) const fn was_answered(self) -> bool {
         matches!(self, Self::Told | Self::Answered)
     }
@@ -52,7 +52,7 @@ pub(super) enum Presence {
     Silent,
 }
 
-/// What is known of a peer's being there.
+/// The evidence of a peer's presence.
 #[derive(Debug, Default)]
 pub(super) struct Contact {
     question: Question,
@@ -60,7 +60,7 @@ pub(super) struct Contact {
     /// Turns without an answer, and when the first of them was missed.
     unanswered: u32,
     missed_at: Instant,
-    /// Those of them since it used the link last that nobody kept it from answering.
+    /// Those of them since it used the link last in which it could have answered.
     unheard: u32,
     /// It didn't answer, and others go before it until then.
     rests_until: Option<Instant>,
@@ -74,7 +74,7 @@ impl Contact {
         self.question = Question::of(asks || self.question.was_asked(), false);
     }
 
-    /// It told of what it had of us.
+    /// It reported its receptions.
     pub(super) fn hear_answer(&mut self) {
         self.question = Question::of(self.question.was_asked(), true);
     }
@@ -96,7 +96,7 @@ impl Contact {
         self.question.was_asked()
     }
 
-    /// It spoke to us.
+    /// It addressed this station.
     pub(super) const fn hear(&mut self) {
         (self.presence, self.rests_until) = (Presence::There, None);
     }
@@ -150,15 +150,15 @@ impl Contact {
         matches!(self.presence, Presence::Silent)
     }
 
-    /// Whether so many turns without an answer are enough to take its link for lost. Who uses the
-    /// link meanwhile has it, and counts its own turns; one that never answers is given up all the
-    /// same.
+    /// Whether so many turns without an answer are enough to consider its link lost. A peer that
+    /// uses the link meanwhile has it, and counts its own turns; one that never answers is given up
+    /// nevertheless.
     pub(super) const fn is_lost(&self, unanswered_max: u32) -> bool {
         self.unheard >= unanswered_max || self.unanswered >= unanswered_max.saturating_mul(2)
     }
 
-    /// Whether it isn't there, as far as is known: who has a link may have met others a few times
-    /// in a row, and the air is as crowded as that says.
+    /// Whether it isn't there, as far as is known: a peer with a link may have collided a few times
+    /// in a row, and this shows how crowded the air is.
     pub(super) const fn is_absent(&self, linked: bool) -> bool {
         let met = linked && self.unanswered <= MET_MAX;
         self.unanswered > 0 && !met || self.is_silent()

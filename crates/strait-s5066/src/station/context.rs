@@ -1,4 +1,4 @@
-//! What a peer's machines need of the station's.
+//! The needs of a peer's machines from the station.
 
 use alloc::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::transfer::Transfer;
 use super::{Identity, Outcome};
 
-/// What a peer's machines need of the station's.
+/// The needs of a peer's machines from the station.
 #[derive(Debug)]
 pub(super) struct Context<'a, T> {
     pub(super) now: Instant,
@@ -28,7 +28,7 @@ pub(super) struct Context<'a, T> {
 }
 
 impl<T> Context<'_, T> {
-    /// Makes outcomes of what is over.
+    /// Makes outcomes of finished data.
     pub(super) fn collect(&mut self, to: usize, transfer: &mut Transfer<T>) {
         while let Some(done) = transfer.poll_done() {
             self.outcomes.push_back(Outcome {

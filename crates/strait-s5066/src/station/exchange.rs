@@ -1,4 +1,4 @@
-//! What is handed to a station, and what it hands back.
+//! Inputs and outputs of a station.
 
 use alloc::vec::Vec;
 use core::ops::Add;
@@ -7,7 +7,7 @@ use strait_core::Instant;
 
 use crate::address::Address;
 
-/// What a caller hands over to be sent.
+/// Data that a caller hands over for sending.
 #[derive(Debug)]
 pub struct Offer<T> {
     /// The number of the peer.
@@ -28,7 +28,7 @@ pub struct Offer<T> {
     pub ticket: T,
 }
 
-/// What became of an offer.
+/// The outcome of an offer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome<T> {
     /// The number of the peer.
@@ -49,7 +49,7 @@ pub struct Outcome<T> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received {
     /// The number of the peer, or of the place of a stranger; none of one that has no place, whose
-    /// comes without ARQ.
+    /// data arrives without ARQ.
     pub from: Option<usize>,
     /// Its address.
     pub source: Address,
@@ -61,13 +61,13 @@ pub struct Received {
     pub expedited: bool,
     /// The C_PDU, its first octet included.
     pub c_pdu: Vec<u8>,
-    /// Without ARQ: offset and length of what is damaged in it.
+    /// Without ARQ: offset and length of damaged parts.
     pub damaged: Vec<(u16, u16)>,
-    /// The same of what didn't come.
+    /// The same of missing parts.
     pub missing: Vec<(u16, u16)>,
 }
 
-/// What waits for a peer, beside what was offered.
+/// Data waiting for a peer, beside the offered data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Octets of it.

@@ -4,23 +4,23 @@ use strait_core::node::FrameMeta;
 
 use crate::stream::Finder;
 
-/// What is known of the transmission that is heard.
+/// The knowledge of the received transmission.
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
     finder: Finder,
     who: Who,
     /// Signal-to-noise ratios of its blocks: their sum in hundredths of a decibel, and how many.
     snr: (i32, i32),
-    /// Its rate, where the modem tells.
+    /// Its rate, if the modem reports it.
     bit_s: Option<u32>,
 }
 
-/// Who makes a transmission.
+/// The sender of a transmission.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Who {
     /// The peer that makes it.
     pub(super) speaker: Option<usize>,
-    /// The peer that speaks to us in it.
+    /// The peer that addresses this station in it.
     pub(super) spoke: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ impl Hearing {
         (self.finder, self.who) = (Finder::default(), Who::default());
     }
 
-    /// What finds D_PDUs in it, until [`Hearing::go_on`].
+    /// The reader of its D_PDUs, until [`Hearing::go_on`].
     pub(super) fn finder(&mut self) -> Finder {
         core::mem::take(&mut self.finder)
     }
@@ -48,7 +48,7 @@ impl Hearing {
         self.finder = finder;
     }
 
-    /// What the modem knows of the octets that it gives next.
+    /// The modem's knowledge of the next octets.
     pub(super) fn measure(&mut self, meta: FrameMeta) {
         if let Some(snr_centi_db) = meta.snr_centi_db {
             let (sum, count) = &mut self.snr;
@@ -58,12 +58,12 @@ impl Hearing {
         self.bit_s = meta.rate_bit_s.or(self.bit_s);
     }
 
-    /// The peer at a place makes it, if nobody else does.
+    /// The peer at a place sends it, unless another does.
     pub(super) fn note_speaker(&mut self, place: Option<usize>) {
         self.who.speaker = self.who.speaker.or(place);
     }
 
-    /// The peer at a place speaks to us.
+    /// The peer at a place addresses this station.
     pub(super) const fn note_spoke(&mut self, place: usize) {
         self.who.spoke = Some(place);
     }

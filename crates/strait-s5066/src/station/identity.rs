@@ -1,4 +1,4 @@
-//! What tells one life of a station from another, and one C_PDU of its from another.
+//! The identity of a station's incarnation, and of one of its C_PDUs.
 
 use strait_core::Instant;
 use strait_core::chance::Stream;
@@ -17,7 +17,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Of a station that begins anew: it must not be taken for the one before.
+    /// Of a station that begins anew: it must not be confused with the one before.
     pub(super) fn new(chance: &mut Stream, lives: &mut Stream) -> Self {
         let first = chance.below(4096) as u16;
         Self {

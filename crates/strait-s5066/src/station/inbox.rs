@@ -1,4 +1,4 @@
-//! What came whole, and what without ARQ is still put together.
+//! Complete data, and data without ARQ that is still being reassembled.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::c_pdu::CPdu;
 use crate::d_pdu::NonArq;
 use crate::non_arq::Assembler;
 
-/// Who sent something.
+/// The sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     pub(super) address: Address,
@@ -20,15 +20,15 @@ pub(super) struct Source {
     pub(super) listed: bool,
 }
 
-/// Keeps C_PDUs until they are told.
+/// Keeps C_PDUs until they are reported.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    /// How long what arrived takes to who it is for.
+    /// How long received data takes to its recipient.
     delivery: Duration,
     of_peers: Assembler,
     /// Strangers' take no room of peers'.
     of_strangers: Assembler,
-    /// What arrived, and when it is to be told.
+    /// Received data, and when it is to be reported.
     received: VecDeque<(Instant, Received)>,
 }
 
@@ -49,17 +49,17 @@ impl Inbox {
         }
     }
 
-    /// A piece came without ARQ.
+    /// A piece arrived without ARQ.
     pub(super) fn take(&mut self, now: Instant, from: Source, to: Address, piece: &NonArq<'_>) {
         self.assembler(from).take(now, from.address, to, piece);
     }
 
-    /// One came that isn't put together here.
+    /// One arrived that isn't reassembled here.
     pub(super) fn pass(&mut self, now: Instant, from: Source, piece: &NonArq<'_>) {
         self.assembler(from).pass(now, from.address, piece);
     }
 
-    /// A C_PDU came with ARQ.
+    /// A C_PDU arrived with ARQ.
     pub(super) fn take_whole(&mut self, now: Instant, ends: Ends, c_pdu: Vec<u8>, expedited: bool) {
         let received = Received {
             from: None,
@@ -74,7 +74,8 @@ impl Inbox {
         self.receive(now, received);
     }
 
-    /// Hands on what came without ARQ: what is whole, and what didn't become so in its time.
+    /// Delivers data received without ARQ: complete data, and data that didn't become so in its
+    /// time.
     pub(super) fn advance(&mut self, now: Instant) {
         let mut all = Vec::new();
         for assembler in [&mut self.of_peers, &mut self.of_strangers] {
@@ -103,7 +104,7 @@ impl Inbox {
         }
     }
 
-    /// The next C_PDU that is to be told.
+    /// The next C_PDU to be reported.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Received> {
         let (at, _) = self.received.front()?;
         if *at > now {
@@ -117,7 +118,7 @@ impl Inbox {
         self.of_strangers.broken
     }
 
-    /// When the next one is to be told.
+    /// When the next one is to be reported.
     pub(super) fn tells_at(&self) -> Option<Instant> {
         self.received.front().map(|(at, _)| *at)
     }

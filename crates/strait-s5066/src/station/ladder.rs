@@ -125,7 +125,7 @@ impl Ladder {
         self.turn_told = most;
     }
 
-    /// The longest turn, by the station's own settings and by what others ask for.
+    /// The longest turn, by the station's own settings and by others' requests.
     pub(super) fn turn(&self) -> Duration {
         let told = self.turn_told.unwrap_or(self.turn_max);
         told.min(self.turn_max)
@@ -178,9 +178,10 @@ impl Ladder {
         own.map_or(Duration::ZERO, |own| own.tx_rate.time_for(octets as u64))
     }
 
-    /// The place of a transmission of so many octets: the slowest, and so the safest, by which it
-    /// isn't longer than by the place in use. One without data may last a little longer, and goes
-    /// no faster than what it answers, if that is known: both have the same path.
+    /// The place of a transmission of so many octets: the slowest, and therefore the safest, by
+    /// which it isn't longer than by the place in use. One without data may last a little longer,
+    /// and goes no faster than the transmission that it answers, if that is known: both have the
+    /// same path.
     pub(super) fn safest(
         &self,
         place: usize,
@@ -247,7 +248,7 @@ impl Ladder {
         (self.latency() + self.pace(place).block).saturating_sub(own)
     }
 
-    /// What a D_PDU about a link says of it on the order wire.
+    /// The order wire of a link's D_PDU.
     pub(super) fn capability(&self) -> u16 {
         let Some(adapt) = &self.adapt else {
             return 0;

@@ -1,8 +1,8 @@
 //! A station: the machines that share a radio, put together.
 //!
-//! `MediaAccess` says when it may begin. Each peer has machines of its own: `Contact` knows whether
+//! `MediaAccess` says when it may begin. Each peer has separate machines: `Contact` knows whether
 //! it is there, `Calls` make and break the link with it, `Transfer` has the data to and from it,
-//! and `RateControl` the rate by which that goes. None of them knows what another has in it.
+//! and `RateControl` the rate by which that goes. None of them knows another's contents.
 
 mod access;
 mod calls;
@@ -96,7 +96,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// What it counted.
+    /// Its counters.
     #[must_use]
     pub fn stats(&self) -> HfCounts {
         HfCounts {
@@ -136,7 +136,7 @@ impl<T> Station<T> {
         self.peers.at(number)
     }
 
-    /// The peers, and what each needs of all else.
+    /// The peers, and the inputs of each from all others.
     fn split(&mut self) -> (&mut Peers<T>, Context<'_, T>) {
         let cx = Context {
             now: self.access.now(),
@@ -161,7 +161,7 @@ impl<T> Station<T> {
         self.peers.iter_mut().for_each(|it| it.rate.begin(ladder));
     }
 
-    /// The medium is gone, and with it all links; what was under way to them is over.
+    /// The medium is gone, and with it all links; data under way to them is over.
     pub fn set_down(&mut self) {
         self.ladder.set_medium(None);
         self.access.set_down();
@@ -171,7 +171,7 @@ impl<T> Station<T> {
         peers.iter_mut().for_each(|peer| peer.set_down(&mut cx));
     }
 
-    /// Another's transmission was heard to begin or to end; what it held was told before.
+    /// Another's transmission was heard to begin or to end; its contents were reported before.
     pub fn hear_carrier(&mut self, now: Instant, on: bool) {
         self.advance(now);
         if on && self.access.hear_begin(now) {
@@ -182,7 +182,7 @@ impl<T> Station<T> {
         self.advance(now);
     }
 
-    /// What the modem knows of the octets that it gives next.
+    /// The modem's knowledge of the next octets.
     pub fn measure(&mut self, meta: FrameMeta) {
         self.hearing.measure(meta);
     }
@@ -198,7 +198,7 @@ impl<T> Station<T> {
         self.hearing.go_on(finder);
     }
 
-    /// Our transmission has left.
+    /// This station's transmission has left.
     pub fn drained(&mut self, now: Instant) {
         self.advance(now);
         let Some(on_air) = self.on_air.take() else {
@@ -223,8 +223,8 @@ impl<T> Station<T> {
         self.advance(now);
     }
 
-    /// A transmission ended, whoever made it: no peer can have shown meanwhile that it knows of its
-    /// link.
+    /// A transmission ended, from any station: no peer can have shown meanwhile that it knows of
+    /// its link.
     fn end_on_air(&mut self, now: Instant) {
         let (since, patience) = (self.access.on_since(), self.access.patience());
         for peer in self.peers.iter_mut() {
@@ -232,7 +232,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// The transmission that we heard is over.
+    /// The received transmission is over.
     fn end_hearing(&mut self, now: Instant) {
         let mut finder = self.hearing.finder();
         finder.end(|d_pdu| self.take(now, d_pdu));
@@ -253,8 +253,7 @@ impl<T> Station<T> {
         let (peers, mut cx) = self.split();
         for (number, peer) in peers.iter_mut().enumerate() {
             if who.spoke.is_none() {
-                // Others, or nobody knows who, had the air since: whoever met us is behind that,
-                // too.
+                // Other or unknown stations had the air since: a collision with them is past, too.
                 peer.contact.rest(None);
             }
             let spoke = who.spoke == Some(number);
@@ -273,7 +272,7 @@ impl<T> Station<T> {
         self.access.keep_quiet(now, wait);
     }
 
-    /// Who was to answer and didn't.
+    /// The station that was to answer and didn't.
     fn miss_answers(&mut self, now: Instant) {
         for number in 0..=self.places() {
             let (peers, mut cx) = self.split();
@@ -309,7 +308,7 @@ impl<T> Station<T> {
         for peer in peers.iter_mut() {
             peer.end_rest(now, cx.access);
             peer.calls.advance(now);
-            // One of ours is asked, or called, once there is something for it.
+            // One of `strait` is asked, or called, once there is data for it.
             let kept = peer.calls.link().is_kept_in_vain(now);
             if kept && !peer.calls.is_known_as_ours() {
                 peer.lose_link(&mut cx);
@@ -322,8 +321,8 @@ impl<T> Station<T> {
         }
     }
 
-    /// A stranger that called and didn't go on in time is forgotten without a word: it may never
-    /// have been there.
+    /// A stranger that called and didn't continue in time is forgotten silently: it may never have
+    /// existed.
     fn forget_vain_guests(&mut self, now: Instant) {
         let on_air = self.on_air.map(|it| it.peer());
         let (peers, mut cx) = self.split();
@@ -336,7 +335,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// Breaks a link that nobody needs, one at a time: behind each, all others have their turn.
+    /// Breaks an unneeded link, one at a time: behind each, all others have their turn.
     fn break_idle(&mut self) {
         let exclusive = self.exclusive;
         let (peers, mut cx) = self.split();
@@ -385,7 +384,7 @@ impl<T> Station<T> {
         self.outcomes.pop_front()
     }
 
-    /// The next C_PDU that came.
+    /// The next received C_PDU.
     pub fn poll_received(&mut self) -> Option<Received> {
         let received = self.inbox.poll(self.access.now())?;
         Some(Received {
@@ -423,14 +422,14 @@ impl<T> Station<T> {
         (may && self.has_turn(to)).then_some(peer)
     }
 
-    /// Whether an offer of expedited data with ARQ to a peer would be taken.
+    /// Whether an offer of expedited data with ARQ to a peer would be accepted.
     #[must_use]
     pub fn takes_expedited(&self, to: usize) -> bool {
         let takes = |peer: &Peer<T>| peer.transfer.expedited.takes() && !peer.is_group();
         self.takes_arq(to).is_some_and(takes)
     }
 
-    /// Whether an offer to a peer would be taken, or would make the station call it.
+    /// Whether an offer to a peer would be accepted, or would make the station call it.
     #[must_use]
     pub fn takes(&self, to: usize, arq: bool) -> bool {
         let now = self.access.now();
@@ -446,8 +445,8 @@ impl<T> Station<T> {
         free && self.serves(to) && self.has_turn(to)
     }
 
-    /// Takes what [`Station::takes`] said yes to. Offers with ARQ need a link: [`Station::link`]
-    /// sees to that.
+    /// Takes an offer that [`Station::takes`] allowed. Offers with ARQ need a link:
+    /// [`Station::link`] ensures that.
     pub fn offer(&mut self, offer: Offer<T>) {
         if let Some(on_air) = &mut self.on_air {
             on_air.take(offer.c_pdu.len());
@@ -458,8 +457,8 @@ impl<T> Station<T> {
         }
     }
 
-    /// Gives up what a peer hasn't acknowledged, or what hasn't left without ARQ, and whose tickets
-    /// are `such`.
+    /// Gives up data that a peer hasn't acknowledged, or that hasn't left without ARQ, and whose
+    /// tickets are `such`.
     pub fn give_up(&mut self, to: usize, such: impl Fn(&T) -> bool) {
         let serves = self.serves(to);
         let (peers, mut cx) = self.split();
@@ -470,8 +469,8 @@ impl<T> Station<T> {
         }
     }
 
-    /// Its owner has nothing for a peer: calls that it doesn't answer aren't repeated, and the next
-    /// goes on with their row.
+    /// Its owner has nothing for a peer: unanswered calls to it aren't repeated, and the next
+    /// continues their series.
     pub fn end_calls(&mut self, number: usize) {
         let exclusive = self.exclusive.is_some_and(|it| it.peer == number);
         let on_air = self.on_air_to() == Some(number);
@@ -494,8 +493,8 @@ impl<T> Station<T> {
         peers.at_mut(to).is_some_and(|peer| peer.link(&mut cx))
     }
 
-    /// Keeps the link with one peer, serves no other and takes no other's call, until `None` is
-    /// told.
+    /// Keeps the link with one peer, serves no other and accepts no other's call, until `None` is
+    /// set.
     pub fn set_exclusive(&mut self, exclusive: Option<Exclusive>) {
         self.exclusive = exclusive.filter(|it| self.peers.is_listed(it.peer));
         for number in 0..=self.places() {
@@ -530,15 +529,15 @@ impl<T> Station<T> {
         }
     }
 
-    /// The number of the node that there is something for, until [`Station::keep_guests`] says that
-    /// there is nothing any more; none while all places of strangers are taken by such.
+    /// The number of the node that there is data for, until [`Station::keep_guests`] says that
+    /// there is none any more; none while all places of strangers are in use by such.
     pub fn place(&mut self, address: Address) -> Option<usize> {
         let place = self.admit(address)?;
         self.peers.at_mut(place)?.wanted = true;
         Some(place)
     }
 
-    /// The place of a stranger, if nothing of ours is lost with who had it before.
+    /// The place of a stranger, if its former owner loses none of this station's data.
     fn admit(&mut self, address: Address) -> Option<usize> {
         let (on_air, outcomes) = (self.on_air.map(|it| it.peer()), &self.outcomes);
         let gives = |peer: &Peer<T>| peer.gives_place(on_air, outcomes);
@@ -558,9 +557,9 @@ impl<T> Station<T> {
         matches!(self.access.phase(), Phase::Keyed | Phase::Free)
     }
 
-    /// The peer that a transmission would be for: who waits for an answer, else whose turn was the
-    /// longest ago, of those with something to be said, or to be sent by its owner, which has it
-    /// for `others`. Who isn't there comes behind all who are.
+    /// The peer for the next transmission: one that waits for an answer, otherwise the one with the
+    /// oldest turn, of those with messages, or with data of its owner, which has it for `others`.
+    /// Absent peers come behind all others.
     #[must_use]
     pub fn to_whom(&self, others: &[usize]) -> Option<usize> {
         let now = self.access.now();
@@ -577,8 +576,8 @@ impl<T> Station<T> {
         answered.or_else(|| waiting.min_by_key(last).map(|(number, _)| number))
     }
 
-    /// Begins a transmission to a peer, if none is under way and it may. `waiting` is what its
-    /// owner has for that peer.
+    /// Begins a transmission to a peer, if none is under way and it may. `waiting` is its owner's
+    /// data for that peer.
     pub fn begin(&mut self, now: Instant, to: usize, room: Room, waiting: Waiting) -> bool {
         self.advance(now);
         let held = self.peer(to).map(|peer| peer.transfer.held());
@@ -601,14 +600,14 @@ impl<T> Station<T> {
         true
     }
 
-    /// The peer that a transmission of ours under way is for.
+    /// The peer of this station's transmission under way.
     #[must_use]
     pub fn on_air_to(&self) -> Option<usize> {
         self.on_air.map(|on_air| on_air.peer())
     }
 
-    /// Appends the next D_PDU of the transmission, if there is one that fits, and says what the
-    /// medium has to know of it.
+    /// Appends the next D_PDU of the transmission, if there is one that fits, and gives the
+    /// medium's description of it.
     pub fn write(&mut self, room: Room, out: &mut Vec<u8>) -> Option<Turn> {
         let on_air = self.on_air?;
         let room = on_air.room(room);
@@ -634,13 +633,13 @@ impl<T> Station<T> {
         Some(turn)
     }
 
-    /// What the medium has to know of a transmission that goes on with nothing.
+    /// The medium's description of a transmission that has no further octets.
     #[must_use]
     pub fn idle_turn(&self) -> Option<Turn> {
         self.on_air.map(|on_air| on_air.idle_turn())
     }
 
-    /// Takes a D_PDU, whoever it is for.
+    /// Takes a D_PDU for any station.
     fn take(&mut self, now: Instant, d_pdu: &DPdu<'_>) {
         let kind = d_pdu.body.kind();
         self.counts.d_pdus_in += 1;
@@ -696,9 +695,9 @@ impl<T> Station<T> {
         self.inbox.advance(now);
     }
 
-    /// A peer, or a stranger with a place, says something of the link.
+    /// A link message of a peer, or of a stranger with a place.
     fn hear_control(&mut self, number: usize, says: CPdu<'_>) {
-        // A link that is kept for one alone, by us, or by its caller's wish.
+        // An exclusive link, by this station, or by its caller's request.
         let only = self.exclusive.map(|it| it.peer);
         let others = self.peers.iter().enumerate();
         let others = others.filter(|(other, _)| *other != number);
@@ -707,12 +706,11 @@ impl<T> Station<T> {
         let taken = kept.count();
         let refusal = match says {
             CPdu::Request { .. } if self.settings.broadcast_only => Some(BROADCAST_ONLY),
-            // Whom the operator doesn't know keeps nobody out.
+            // Stations unknown to the operator exclude no others.
             CPdu::Request {
                 exclusive: true, ..
             } if !self.peers.is_listed(number) => Some(UNKNOWN_REASON),
-            // Two exclusive links may be: whose clients have the higher rank, is said by the
-            // second.
+            // Two exclusive links are possible: messages on the second show whose rank is higher.
             CPdu::Request { exclusive, .. } if taken > usize::from(exclusive) => {
                 Some(EXCLUSIVE_LINK)
             }
@@ -727,7 +725,7 @@ impl<T> Station<T> {
         }
     }
 
-    /// A stranger calls. Whom the operator doesn't know keeps nobody out.
+    /// A stranger calls. Stations unknown to the operator exclude no others.
     fn hear_stranger(&mut self, now: Instant, from: Address, exclusive: bool) {
         let takes = !exclusive && !self.settings.broadcast_only && self.peers.may_answer(now);
         let place = takes.then(|| self.admit(from)).flatten();

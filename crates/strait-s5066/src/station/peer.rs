@@ -27,7 +27,7 @@ use crate::d_pdu::{
 use crate::eow::Eow;
 use crate::link::State;
 
-/// A link of two stations of ours isn't taken for lost before nobody has answered for so long.
+/// A link of two stations of `strait` isn't considered lost before there was no answer for so long.
 const HOLDS: Duration = Duration::from_secs(120);
 
 /// Another station, and all that goes to and from it.
@@ -43,16 +43,15 @@ pub struct Peer<T> {
     pub(super) contact: Contact,
     pub(super) rate: RateControl,
     warning: Option<Warning>,
-    /// How long our turns may be, as it told last.
+    /// How long this station's turns may be, by its last statement.
     pub(super) turn_told: Option<Duration>,
-    /// Time on the air: ours for it, and its own.
+    /// Time on the air: this station's for it, and its own.
     sent: Duration,
     heard: Duration,
 }
 
 impl<T> Peer<T> {
-    /// `listed` are peers, all others strangers: what they mean by the bits that Edition 3
-    /// reserves, nobody said.
+    /// For strangers, not `listed`, the meaning of bits that Edition 3 reserves isn't known.
     pub(super) fn new(number: usize, address: Address, listed: bool, settings: &Settings) -> Self {
         let plain = settings.edition_3.contains(&address);
         let long = settings.long_numbers && !plain && listed;
@@ -115,13 +114,13 @@ impl<T> Peer<T> {
         self.calls.is_refused()
     }
 
-    /// Whether it is one of ours, as far as its last call or answer said.
+    /// Whether it is a station of `strait`, by its last call or answer.
     #[must_use]
     pub const fn is_ours(&self) -> bool {
         self.calls.is_ours()
     }
 
-    /// How the link with it stands, and what it cost.
+    /// The state of the link with it, and its cost.
     pub(super) fn view(&self, ladder: &Ladder) -> HfLink {
         let link = self.calls.link();
         HfLink {
@@ -147,7 +146,7 @@ impl<T> Peer<T> {
         self.address = address;
     }
 
-    /// Whether nothing of ours would be lost with a stranger's place.
+    /// Whether none of this station's data would be lost with a stranger's place.
     pub(super) fn gives_place(
         &self,
         on_air: Option<usize>,
@@ -158,7 +157,7 @@ impl<T> Peer<T> {
         idle && told && on_air != Some(self.number) && !self.wanted
     }
 
-    /// Between whom D_PDUs go.
+    /// Sender and receiver of D_PDUs.
     pub(super) const fn ends(&self) -> Ends {
         Ends {
             to: self.address,
@@ -219,8 +218,8 @@ impl<T> Peer<T> {
             || self.warning.is_some()
     }
 
-    /// Whether something is to be said to it, beside what its owner offers; nothing but that it
-    /// isn't served, if it isn't.
+    /// Whether there is a message to it, beside its owner's offers; only that it isn't served, if
+    /// it isn't.
     pub(super) fn has_to_say(&self, now: Instant, served: bool) -> bool {
         let link = self.calls.link();
         if self.contact.rests_until().is_some() {
@@ -244,7 +243,7 @@ impl<T> Peer<T> {
         data && !self.rate.is_talking()
     }
 
-    /// Octets of what is to be said beside data.
+    /// Octets of the messages beside data.
     pub(super) fn owed_octets(&self) -> usize {
         let (link, field) = (self.calls.link(), self.ends().field());
         let says = link.says_octets();
@@ -312,7 +311,7 @@ impl<T> Peer<T> {
         if pace.mode.is_none() {
             octets = octets.min(room.octets);
         }
-        // Whoever isn't known to hear us gets no long transmission.
+        // A peer without evidence that it hears this station gets no long transmission.
         let calling = self.calls.link().is_calling();
         let turn_max = settings.turn_max.min(EOT_MAX);
         let risked = self.rate.risked(calling, turn_max, begun.answer_time);
@@ -338,7 +337,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// A transmission of ours for it, of so long, is over.
+    /// A transmission of this station for it, of so long, is over.
     pub(super) fn end_transmission(&mut self, lasted: Duration) {
         self.sent += lasted;
         self.rate
@@ -357,7 +356,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// What is to be said of what it sent.
+    /// The acknowledgement for it.
     pub(super) const fn take_warning(&mut self) -> Option<Warning> {
         self.warning.take()
     }
@@ -367,14 +366,14 @@ impl<T> Peer<T> {
         self.warning.get_or_insert(Warning { received, fault });
     }
 
-    /// A call or an acceptance says what a warning that there is no link would, and makes one:
+    /// A call or an acceptance has the effect of a warning that there is no link, and makes one:
     /// behind it, the warning would end it.
     fn forget_warning(&mut self) {
         self.warning
             .take_if(|warning| warning.fault == Fault::NotConnected);
     }
 
-    /// The medium is gone, and with it the link; what was under way is over.
+    /// The medium is gone, and with it the link; data under way is over.
     pub(super) fn set_down(&mut self, cx: &mut Context<'_, T>) {
         self.transfer.abandon();
         self.contact.end_waiting();
@@ -384,7 +383,7 @@ impl<T> Peer<T> {
         self.apply(cx, anew);
     }
 
-    /// Lets ends of the transfer begin anew: what had left whole may have arrived and is over, the
+    /// Lets ends of the transfer begin anew: completely sent data may have arrived and is over, the
     /// rest is sent by the next link.
     fn apply(&mut self, cx: &mut Context<'_, T>, anew: Anew) {
         let numbering = match anew.long {
@@ -406,14 +405,14 @@ impl<T> Peer<T> {
         }
     }
 
-    /// Hands on what has become whole.
+    /// Delivers complete data.
     pub(super) fn deliver(&mut self, cx: &mut Context<'_, T>) {
         while let Some(c_pdu) = self.transfer.receive.poll() {
             self.hand_on(cx, c_pdu, false);
         }
     }
 
-    /// A C_PDU came with ARQ.
+    /// A C_PDU arrived with ARQ.
     pub(super) fn hand_on(&mut self, cx: &mut Context<'_, T>, c_pdu: Vec<u8>, expedited: bool) {
         if CPdu::parse(&c_pdu).is_some_and(|c_pdu| c_pdu.asks_hard_link()) {
             self.calls.claim();
@@ -448,8 +447,8 @@ impl<T> Peer<T> {
         if !wanted && !self.calls.renew(cx, self.transfer.held()) {
             return self.calls.link().carries() && !self.transfer.is_resetting();
         }
-        // A caller hasn't used its link in time: one of ours is asked for it, unless the link is to
-        // be another one.
+        // A caller hasn't used its link in time: one of `strait` is asked for it, unless the link
+        // is to be another one.
         if cx.exclusive == Some(self.number) || !self.calls.ask_caller(cx.identity) {
             self.call(cx);
         }
@@ -466,7 +465,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// A link is taken for lost.
+    /// A link is considered lost.
     pub(super) fn lose_link(&mut self, cx: &mut Context<'_, T>) {
         cx.counts.links_lost += 1;
         self.forget_link(cx);
@@ -485,7 +484,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// It says something of the link.
+    /// A link message of it.
     pub(super) fn hear_control(&mut self, cx: &mut Context<'_, T>, says: CPdu<'_>) {
         self.contact.hear_answer();
         match says {
@@ -556,7 +555,7 @@ impl<T> Peer<T> {
         cx.counts.unanswered += 1;
         let unanswered = self.contact.miss(cx.now, kept);
         self.transfer.expedited.miss_answer();
-        // What is under way would be in doubt. Of two stations of ours, nobody else waits for the
+        // Data under way would be in doubt. Of two stations of `strait`, no other waits for the
         // air, and one that has forgotten the link says so at once.
         let alone = cx.access.nodes() <= 1 && self.calls.link().is_long();
         let holds = alone && self.contact.missed_for(cx.now) < HOLDS;
@@ -585,8 +584,8 @@ impl<T> Peer<T> {
         }
     }
 
-    /// Whether what it didn't answer, so many times in a row, may have met others, and says nothing
-    /// of the channel; but not so often that a link would be lost for it.
+    /// Whether unanswered transmissions, so many in a row, may have collided, and say nothing of
+    /// the channel; but not so often that a link would be lost for it.
     fn may_have_met(&self, cx: &Context<'_, T>, unanswered: u32) -> bool {
         let most = match cx.access.heard_a_collision() {
             true => cx.settings.unanswered_max,
@@ -595,8 +594,8 @@ impl<T> Peer<T> {
         cx.access.others_may_meet() && unanswered <= most
     }
 
-    /// What a station waits that it didn't answer. What is to be said to one that isn't there waits
-    /// the longer the more often it kept silent; nobody else waits for that.
+    /// The wait after it hasn't answered. Messages to an absent station wait the longer the more
+    /// often it kept silent; no other station waits for that.
     pub(super) fn wait_after_silence(
         &mut self,
         now: Instant,
@@ -615,7 +614,7 @@ impl<T> Peer<T> {
         access.rest_after_silence(others)
     }
 
-    /// Lets go on with it if it has rested: with slots, in one that is this station's.
+    /// Lets it continue if it has rested: with slots, in one of this station.
     pub(super) fn end_rest(&mut self, now: Instant, access: &MediaAccess) {
         let until = self.contact.rests_until().filter(|until| *until <= now);
         let Some(until) = until else { return };
@@ -628,21 +627,21 @@ impl<T> Peer<T> {
     pub(super) fn breaks_at(&self, access: &MediaAccess, idle: Duration) -> Option<Instant> {
         let (link, silent) = (self.calls.link(), access.silent_at());
         if let Some((again, passed)) = link.again_at() {
-            // What others say in between takes nothing of the other end's chance to go on; but that
-            // was there once so many turns of ours have come.
+            // Other stations' transmissions in between take nothing of the other end's chance to
+            // continue; but that is over once so many turns of this station have come.
             return Some(match link.is_long() {
                 true => again,
                 false if passed >= access.turns_for_all() => access.free_since(),
                 false => again.max(silent),
             });
         }
-        // What its owner has for it, and could offer only then, goes first: it is asked for at the
-        // moment at which the station is told that it is free, however late that is. In a slot, a
-        // break that began later would meet who has the next one.
+        // Data that its owner has for it, and could offer only then, goes first: it is requested at
+        // the moment at which the station learns that it is free, however late that is. In a slot,
+        // a break that began later would collide with the next station's.
         let offered = access.free_since() + Duration::from_nanos(1);
         let idle = link.idle_at(idle).filter(|_| !self.calls.keeps_link());
         let idle = idle?.max(offered);
-        // One that keeps all others out isn't held open by what they say.
+        // An exclusive link isn't held open by the others' transmissions.
         match link.is_exclusive() {
             true => Some(idle),
             false => Some(idle.max(silent)),
@@ -662,7 +661,7 @@ impl<T> Peer<T> {
         // Others may have come in between, or it takes its time: late, it has answered, too.
         let question = self.contact.take_question();
         let asked = question.was_asked();
-        // Who speaks to us is there, whether it has heard our message or not.
+        // A sender to this station is present, whether it has heard this station's message or not.
         let spoke = asked && spoke && self.rate.is_talking();
         // A call that was heard for a part isn't answered yet.
         let answered = question.was_answered() || spoke;
@@ -685,7 +684,7 @@ impl<T> Peer<T> {
         asked
     }
 
-    /// Takes a D_PDU to us, or to a group of ours if it isn't `to_us`.
+    /// Takes a D_PDU to this station, or to a group of it if it isn't `to_us`.
     pub(super) fn hear(&mut self, cx: &mut Context<'_, T>, d_pdu: &DPdu<'_>, to_us: bool) {
         let kind = d_pdu.body.kind();
         if to_us {
@@ -694,8 +693,8 @@ impl<T> Peer<T> {
             if kind != Kind::Management {
                 self.rate.hear_order(cx.ladder, d_pdu.eow);
                 let told = Eow::parse(d_pdu.eow).turn_max();
-                // An acknowledgement that says nothing ends what was said before, and so does a
-                // word of the link: who was started anew may want nothing, and have advice to give.
+                // An acknowledgement without a statement ends the earlier one, and so does a link
+                // message: a restarted station may require nothing, and have advice to give.
                 let ended = match &d_pdu.body {
                     Body::LongAck(_) => d_pdu.eow == 0,
                     Body::NonArq(piece) => piece.control().is_some(),
@@ -711,7 +710,7 @@ impl<T> Peer<T> {
         }
         match &d_pdu.body {
             _ if !to_us => {}
-            // What goes without ARQ isn't of this peer alone.
+            // Data without ARQ isn't of this peer alone.
             Body::NonArq(_) => {}
             Body::Data(data, ack) => {
                 if self.is_connected(cx, kind, false) {
@@ -809,7 +808,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// Whether there is a link, with long numbers or not; without one the other end is told so.
+    /// Whether there is a link, with long numbers or not; without one the other end is informed.
     fn is_connected(&mut self, cx: &mut Context<'_, T>, kind: Kind, long: bool) -> bool {
         if self.calls.link().is_long() == long {
             return self.is_linked_with(cx, kind);
@@ -834,7 +833,7 @@ impl<T> Peer<T> {
     }
 
     fn warn_of_no_link(&mut self, kind: Kind) {
-        // Who is being called hears of that anyway, and a caller whose answer is under way knows.
+        // A called station learns of that anyway, and a caller whose answer is under way knows.
         let link = self.calls.link();
         if !link.has_to_say() && !link.is_calling() {
             self.warn(kind, Fault::NotConnected);
@@ -854,7 +853,7 @@ impl<T> Peer<T> {
     ) {
         let best = self.segment_octets(cx.ladder);
         self.contact.hear_answer();
-        // In a net, a turn that nobody answered met another one, and says nothing of the channel.
+        // In a net, an unanswered turn collided, and says nothing of the channel.
         let met = cx.access.others_may_meet() && self.contact.unanswered() > 0;
         take(&mut self.transfer, best, met, cx.counts);
         cx.collect(self.number, &mut self.transfer);
@@ -882,10 +881,10 @@ impl<T> Peer<T> {
         self.contact.hear_answer();
         let (link, received) = (self.calls.link(), warning.received);
         match warning.fault {
-            // It has forgotten the link, or never had it; unless it was sent what doesn't go by
-            // this one, which somebody else sent in our name.
+            // It has forgotten the link, or never had it; unless it got a D_PDU that this link
+            // doesn't carry, forged in this station's name.
             Fault::NotConnected if received.goes_by(link.is_long()) && link.is_made() => {
-                // Who counts on such a link sends again what the warning answers (B.3 (3.1)).
+                // A user of such a link repeats the data that the warning answers (B.3 (3.1)).
                 if link.is_given() && received.has_data() {
                     self.transfer.not_taken(self.contact.turn_at());
                 }

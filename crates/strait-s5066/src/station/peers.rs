@@ -99,7 +99,8 @@ impl<T> Peers<T> {
     }
 
     /// The place of a stranger: its own, or that of the stranger that has used it least, which is
-    /// given back; of those that `give` it. Who called and didn't go on gives way before who did.
+    /// given back; of those that `give` it. One that called and didn't continue gives way before
+    /// one that did.
     pub(super) fn admit(
         &mut self,
         address: Address,
@@ -120,8 +121,8 @@ impl<T> Peers<T> {
         Some((place, Some(gone)))
     }
 
-    /// The place of a stranger that is only answered, if it may be: whoever calls under ever more
-    /// names doesn't keep us on the air.
+    /// The place of a stranger that is only answered, if it may be: a caller under ever more names
+    /// doesn't keep this station on the air.
     pub(super) fn answer(&mut self, now: Instant, address: Address) -> Option<&mut Peer<T>> {
         let may_answer = self.may_answer(now);
         let stranger = self.all.last_mut()?;

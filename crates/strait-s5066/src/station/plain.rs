@@ -60,7 +60,7 @@ impl<T> Outgoing<T> {
         self.copies == 0
     }
 
-    /// Whether what is heard then comes too late for the time in which its pieces go.
+    /// Whether a transmission heard then comes too late for the time of its pieces.
     pub(super) fn is_late(&self, heard: Instant) -> bool {
         self.window.is_some_and(|(_, until)| until <= heard)
     }
@@ -70,7 +70,7 @@ impl<T> Outgoing<T> {
         self.ticket.as_ref()
     }
 
-    /// It is over, and nobody's from now on; `None` if it was nobody's.
+    /// It is over, and free from now on; `None` if it was free.
     pub(super) fn over(&mut self, delivered: bool) -> Option<Done<T>> {
         Some(Done {
             ticket: self.ticket.take()?,
@@ -143,7 +143,7 @@ impl<T> Outgoing<T> {
         let alone = octets == whole && self.copies <= 1 && !self.in_order;
         *self.window.get_or_insert_with(|| {
             let window = match alone {
-                // Nobody waits for more of it.
+                // There is no wait for more of it.
                 true => 1,
                 false => window(space, all),
             };
@@ -155,10 +155,10 @@ impl<T> Outgoing<T> {
     }
 }
 
-/// Half seconds that receivers wait for a C_PDU of so many octets with what is around its pieces.
+/// Half seconds that receivers wait for a C_PDU of so many octets with the overhead of its pieces.
 ///
-/// Where all of it is sure to fit into the transmission, to the end of that and a block, as what
-/// begins the last one is heard with its end. Else long enough for others' turns in between.
+/// If all of it is sure to fit into the transmission, to the end of that and a block, as data that
+/// begins the last one is heard with its end. Otherwise long enough for others' turns in between.
 fn window(space: &Space<'_>, all: usize) -> u16 {
     let rest: Duration = space.time_for(all);
     // Where a medium takes a block at a time, pieces are cut shorter than this one.

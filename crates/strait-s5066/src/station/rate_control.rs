@@ -1,4 +1,4 @@
-//! The rate of what is sent to one peer: changed alone or by agreement, and what is said of it.
+//! The rate towards one peer: changed alone or by agreement, and the messages about it.
 
 use alloc::vec::Vec;
 
@@ -22,8 +22,8 @@ use crate::rate::{Adapt, Rate, Reason};
 /// channel, the next one is so much shorter than the longest.
 const CAUTION: u32 = 8;
 
-/// A transmission to a peer that is known to hear us isn't shorter than so many times what its
-/// answer takes, if there is as much to send: behind a long interleaver more than half of the air
+/// A transmission to a peer that is known to hear this station isn't shorter than so many times its
+/// answer's time, if there is as much to send: behind a long interleaver more than half of the air
 /// would be silent.
 const WORTH: u32 = 4;
 
@@ -36,24 +36,24 @@ pub(super) enum Agreement {
     None,
     /// Asked for a place.
     Asked(usize),
-    /// It may be; our acknowledgement goes by the old rate.
+    /// It may be; this station's acknowledgement goes by the old rate.
     Accepted(usize),
-    /// Changed, from an older place, and said so: to a station of ours, which finds the rate by the
-    /// preamble.
+    /// Changed, from an older place, and reported: to a station of `strait`, which finds the rate
+    /// by the preamble.
     Confirming(usize),
     /// Changed, from an older place. Another station confirms that it hears the new rate (C.6.4.2
     /// (32)), and was asked for that so often again.
     Changed(usize, u8),
 }
 
-/// What a management D_PDU says beside its message.
+/// The order wire of a management D_PDU beside its message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marks {
     /// The message counts.
     pub(super) valid: bool,
     /// An answer.
     pub(super) ack: bool,
-    /// Tells repeats from new ones.
+    /// Distinguishes repeats from new ones.
     pub(super) frame: u8,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Silence {
     pub(super) met: bool,
 }
 
-/// Chooses the rate of what is sent to one peer.
+/// Chooses the rate towards one peer.
 #[derive(Debug)]
 pub(super) struct RateControl {
     rate: Rate,
@@ -81,15 +81,15 @@ pub(super) struct RateControl {
     missed: Option<usize>,
     /// The same if that may have met others, and the rate didn't fall.
     met: Option<usize>,
-    /// The rate of what it sent last, where the modem tells.
+    /// The rate of its last transmission, if the modem reports it.
     heard_bit_s: Option<u32>,
     /// To be used once the other station has heard that both directions may change.
     granted: Option<usize>,
     /// The other station doesn't change its rate.
     fixed: bool,
-    /// Of what it sent last.
+    /// Of its last transmission.
     snr_centi_db: Option<i16>,
-    /// What is said of it.
+    /// Its report.
     management: Management,
 }
 
@@ -121,7 +121,7 @@ fn response(response: Response, reason: u8) -> Message {
     Message::of(Eow::Response { response, reason })
 }
 
-/// Why a waveform on so many channels isn't ours, if it isn't.
+/// Why a waveform on so many channels isn't available here, if so.
 const fn lacks(adapt: Option<&Adapt>, waveform: u8, channels: u8) -> Option<u8> {
     match (adapt, channels) {
         (Some(adapt), 1) if adapt.waveform == waveform => None,
@@ -165,13 +165,13 @@ impl RateControl {
         self.place
     }
 
-    /// The rate of what it sent last, where the modem tells.
+    /// The rate of its last transmission, if the modem reports it.
     pub(super) const fn heard_bit_s(&self) -> Option<u32> {
         self.heard_bit_s
     }
 
-    /// How much of the longest transmission is risked: little, if nobody is known to hear it, else
-    /// enough to be worth an answer, which takes its time.
+    /// How much of the longest transmission is risked: little, without evidence that it is heard,
+    /// otherwise enough to be worth an answer, which takes its time.
     pub(super) fn risked(
         &self,
         calling: bool,
@@ -224,7 +224,7 @@ impl RateControl {
         )
     }
 
-    /// How it is told of, where rates change.
+    /// How it is reported, if rates change.
     pub(super) fn view(&self, ladder: &Ladder) -> Option<HfRate> {
         let adapt = ladder.adapt()?;
         let changes = self.rate.changes();
@@ -240,7 +240,7 @@ impl RateControl {
         })
     }
 
-    /// What a D_PDU for the peer says on its order wire.
+    /// The order wire of a D_PDU for the peer.
     pub(super) fn order(&self, ladder: &Ladder) -> u16 {
         let advice = || {
             let adapt = ladder.adapt().filter(|it| it.advice)?;
@@ -266,7 +266,7 @@ impl RateControl {
         self.management.clear();
     }
 
-    /// A transmission begins, and nobody is waited for.
+    /// A transmission begins, without a wait for a peer.
     pub(super) fn repeat_message(&mut self) {
         self.management.repeat();
     }
@@ -278,7 +278,7 @@ impl RateControl {
 
     /// A transmission of the peer is over, of a mean signal-to-noise ratio.
     pub(super) fn hear_snr(&mut self, mean_centi_db: i32) {
-        // Half of what was before: one transmission may have had a fade for itself.
+        // Half of the former value: one transmission may have had a fade alone.
         let before = self.snr_centi_db.map_or(mean_centi_db, i32::from);
         self.snr_centi_db = Some(((before + mean_centi_db) / 2) as i16);
     }
@@ -300,7 +300,7 @@ impl RateControl {
         }
     }
 
-    /// Takes what stands on the order wire of a D_PDU that is no management message.
+    /// Reads the order wire of a D_PDU that is no management message.
     pub(super) fn hear_order(&mut self, ladder: &Ladder, eow: u16) {
         let Some(adapt) = ladder.adapt() else {
             return;
@@ -328,7 +328,7 @@ impl RateControl {
         cx: &Beside<'_>,
         transfer: &mut Transfer<T>,
     ) -> bool {
-        // Who asks may have heard no answer to its data.
+        // A requesting station may have heard no answer to its data.
         if marks.valid && asks(&Eow::parse(eow)) && cx.link.is_made() {
             transfer.owe_ack();
         }
@@ -348,7 +348,8 @@ impl RateControl {
                 interleaver,
             } if purpose.asks() => {
                 let rate_bit_s = CODED_RATES.get(usize::from(rate)).copied();
-                // Their own interleaver is found by the preamble, as the rate is; ours is fixed.
+                // Their own interleaver is found by the preamble, like the rate; this station's is
+                // fixed.
                 let both = (purpose == Purpose::RequestBoth).then_some(interleaver);
                 self.answer_request(adapt, rate_bit_s, both);
             }
@@ -387,7 +388,7 @@ impl RateControl {
                 self.granted = Some(place);
                 return;
             }
-            // Our own may stay: receivers find the rate of what they hear by themselves.
+            // This station's own may stay: receivers find the rate of a transmission alone.
             _ if both.is_none() => return self.answer(Response::Accept, 0),
             (false, true) => RATE_FIXED,
             (true, false) => INTERLEAVER_FIXED,
@@ -396,7 +397,7 @@ impl RateControl {
         self.answer(Response::Refuse, reason);
     }
 
-    /// What we asked for was heard and not understood: the other station doesn't do that.
+    /// This station's request was heard and not understood: the other station doesn't support it.
     fn take_refusal(&mut self, now: Instant) {
         self.management.withdraw(asks);
         if matches!(self.agreement, Agreement::Asked(_)) {
@@ -428,7 +429,7 @@ impl RateControl {
         }
     }
 
-    /// Takes what became of a message; an acknowledgement may have come with another message.
+    /// Takes the outcome of a message; an acknowledgement may have arrived with another message.
     fn take_news<T>(
         &mut self,
         news: &News,
@@ -454,8 +455,8 @@ impl RateControl {
         }
     }
 
-    /// The other station knows that it may change: so do we, if both directions change, and say
-    /// that it is done.
+    /// The other station knows that it may change: this one does too, if both directions change,
+    /// and reports it.
     fn confirm<T>(&mut self, link: &Link, transfer: &mut Transfer<T>) {
         if let Some(place) = self.granted.take() {
             self.rate.set(place, Reason::Asked);
@@ -467,14 +468,14 @@ impl RateControl {
         }
     }
 
-    /// There is no agreement: the rate stays what it is.
+    /// There is no agreement: the rate stays unchanged.
     fn stay(&mut self, now: Instant) {
         self.agreement = Agreement::None;
         self.rate.set(self.place, Reason::Failed);
         self.rate.wait(now);
     }
 
-    /// A transmission of ours is over: what had to go by the old rate has gone.
+    /// A transmission of this station is over: all data for the old rate has left.
     pub(super) fn end_transmission<T>(&mut self, link: &Link, transfer: &mut Transfer<T>) {
         if let Agreement::Accepted(place) = self.agreement {
             let before = self.place;
@@ -488,8 +489,8 @@ impl RateControl {
         }
     }
 
-    /// An answer ended, or didn't come: a message of ours that it didn't acknowledge goes again,
-    /// `repeats` times at most. Whether a confirmation was waited for, too.
+    /// An answer ended, or didn't come: an unacknowledged message of this station is repeated,
+    /// `repeats` times at most. Whether a confirmation was awaited, too.
     pub(super) fn miss_message<T>(
         &mut self,
         repeats: u32,
@@ -502,8 +503,8 @@ impl RateControl {
         self.miss_confirmation(cx.now)
     }
 
-    /// Whether a confirmation was waited for: what it confirms is acknowledged once more, or not
-    /// changed after all.
+    /// Whether a confirmation was awaited: its change is acknowledged once more, or not made after
+    /// all.
     fn miss_confirmation(&mut self, now: Instant) -> bool {
         let Agreement::Changed(before, again) = &mut self.agreement else {
             return false;
@@ -518,7 +519,7 @@ impl RateControl {
         true
     }
 
-    /// An answer was heard, which told of frames of ours.
+    /// An answer was heard, which reported frames of this station.
     pub(super) fn hear_answer<T>(
         &mut self,
         told: Told,
@@ -582,18 +583,18 @@ impl RateControl {
         };
         if silence.met {
             if silence.unanswered == 1 && cx.link.is_made() {
-                // What is told of it later isn't told by the answer to the two frames that ask.
+                // Later reports of it aren't by the answer to the two frames that ask.
                 self.met = Some(self.used);
                 transfer.ask_for_what_came();
             }
             return;
         }
         if self.agreement != Agreement::None && self.is_talking() {
-            // What is being agreed on is said some times more.
+            // The agreement is repeated some times more.
             return;
         }
         self.rate.miss(cx.now, adapt, cx.least(transfer));
-        // What nobody told of says nothing of the rate to come: two frames ask for what came.
+        // Unreported frames say nothing of the coming rate: two frames ask for an acknowledgement.
         transfer.send.take_late();
         transfer.ask_for_what_came();
         let first = self.met.take().unwrap_or(self.used);
@@ -603,7 +604,7 @@ impl RateControl {
         if self.rate.silent() >= 2 {
             self.management.withdraw(asks);
             if cx.link.is_made() {
-                // What is asked by the lower rate is short: it finds out whether that is heard.
+                // A question by the lower rate is short: it finds out whether that is heard.
                 self.management.say(request(adapt, place), false);
             }
         }
@@ -621,8 +622,8 @@ impl RateControl {
         }
     }
 
-    /// Changes to the rate that is wanted, or asks for it. What is too long for the rate to fall
-    /// goes in shorter segments, once it is told to be lost.
+    /// Changes to the intended rate, or requests it. Segments that are too long if the rate falls
+    /// are replaced by shorter ones, once they are reported lost.
     fn want<T>(&mut self, cx: &Beside<'_>, transfer: &mut Transfer<T>) {
         transfer
             .send
@@ -662,13 +663,13 @@ impl RateControl {
         self.management.octets(around)
     }
 
-    /// What is to be sent next: acknowledgements first.
+    /// The message to be sent next: acknowledgements first.
     pub(super) fn next(&mut self) -> Option<Due> {
         self.management.next()
     }
 }
 
-/// What the rate towards a peer depends on beside.
+/// The other inputs of the rate towards a peer.
 #[derive(Debug)]
 pub(super) struct Beside<'a> {
     now: Instant,
@@ -703,7 +704,7 @@ impl<'a> Beside<'a> {
         self.ladder.least(transfer.longest(0), self.around)
     }
 
-    /// A dialogue that the other station began is over: who has no data says so by an
+    /// A dialogue that the other station began is over: a station without data shows it by an
     /// acknowledgement (C.6.4.2 (31), (34)).
     fn show_that_it_is_over<T>(&self, transfer: &mut Transfer<T>) {
         if self.link.is_made() && !self.link.is_long() {

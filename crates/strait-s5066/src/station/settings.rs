@@ -20,16 +20,17 @@ pub struct Settings {
     pub idle: Duration,
     /// The longest transmission.
     pub turn_max: Duration,
-    /// The longest that a message may wait for others' turns: ours say how long theirs may be.
+    /// The longest that a message may wait for others' turns: this station's acknowledgements say
+    /// how long theirs may be.
     pub wait_max: Option<Duration>,
-    /// How long a transmission has room for what comes, before it says the same again in it.
+    /// How long a transmission has room for new data, before it repeats the same in it.
     pub gathers: Duration,
-    /// From the end of another's transmission to the beginning of ours.
+    /// From the end of another's transmission to the beginning of this station's.
     pub guard: Duration,
     /// How long an answer may be late.
     pub answer_margin: Duration,
-    /// Turns without an answer after which a link is taken for lost, as many again if its other end
-    /// uses it meanwhile.
+    /// Turns without an answer after which a link is considered lost, as many again if its other
+    /// end uses it meanwhile.
     pub unanswered_max: u32,
     /// Times that a management message goes again without an answer.
     pub message_repeats: u32,
@@ -37,13 +38,13 @@ pub struct Settings {
     pub calls_max: u32,
     /// The pause after them, in a net twice that from the second row on.
     pub call_pause: Duration,
-    /// Long numbers are offered to peers, and taken, and with them data that comes with calls.
+    /// Long numbers are offered to peers, and accepted, and with them data that comes with calls.
     pub long_numbers: bool,
     /// Peers with which there are none, whatever they say: they may mean something else by the bits
     /// that Edition 3 reserves.
     pub edition_3: Vec<Address>,
-    /// Peers with which something else makes links, such as automatic link establishment: data
-    /// goes, and is taken, without a call before it (B.3).
+    /// Peers whose links are made by other means, such as automatic link establishment: data is
+    /// sent, and accepted, without a call before it (B.3).
     pub without_calls: Vec<Address>,
     /// Data goes with calls to peers that are known to take it.
     pub early_data: bool,
@@ -51,7 +52,7 @@ pub struct Settings {
     pub window: u32,
     /// The longest segment.
     pub segment_octets_max: usize,
-    /// Calls of stations that aren't peers are rejected, and their data without ARQ is taken;
+    /// Calls of stations that aren't peers are rejected, and their data without ARQ is accepted;
     /// without, they are only counted.
     pub strangers: bool,
     /// Stations that aren't peers with which there are links at a time, made by either end; a call
@@ -61,12 +62,12 @@ pub struct Settings {
     pub broadcast_only: bool,
     /// How it shares the air.
     pub access: Access,
-    /// The data rate follows what arrives; without, it is the medium's own.
+    /// The data rate follows receptions; without, it is the medium's own.
     pub adapt: Option<Adapt>,
 }
 
 impl Settings {
-    /// What suits two stations with a modem of our time. The standard leaves all of these free.
+    /// Settings for two stations with a modern modem. The standard leaves all of these free.
     #[must_use]
     pub const fn new(own: Address) -> Self {
         Self {

@@ -21,7 +21,7 @@ fn bit(octets: &[u8], place: usize) -> Option<bool> {
         .map(|octet| octet >> (place % 8) & 1 != 0)
 }
 
-/// What becomes of a transfer when a reset was heard.
+/// The effect of a received reset on a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterReset {
     /// Nothing, or as much as was asked for.
@@ -47,13 +47,13 @@ pub(super) struct Transfer<T> {
     pub(super) expedited: Expedited<T>,
     pub(super) quality: Quality,
     reset: ResetExchange,
-    /// Data came that hasn't been acknowledged.
+    /// Received data hasn't been acknowledged.
     owes_ack: bool,
-    /// What goes without ARQ.
+    /// Data without ARQ.
     plain: Option<Outgoing<T>>,
-    /// What went without ARQ and is over.
+    /// Finished data without ARQ.
     plain_done: Option<Done<T>>,
-    /// Nothing has said yet that both ends count alike by the link that something else made.
+    /// It hasn't been shown yet that both ends count alike on the link made by other means.
     uneven: bool,
 }
 
@@ -93,12 +93,12 @@ impl<T> Transfer<T> {
         self.send.has_more() || self.expedited.has_more()
     }
 
-    /// Whether a reset of ours isn't answered.
+    /// Whether a reset of this station isn't answered.
     pub(super) const fn is_resetting(&self) -> bool {
         self.reset.is_open()
     }
 
-    /// The lower edges of what comes and of what goes.
+    /// The lower edges of reception and of sending.
     #[cfg(test)]
     pub(super) const fn lower(&self) -> (u16, u16) {
         (self.receive.lower(), self.send.lower())
@@ -109,8 +109,8 @@ impl<T> Transfer<T> {
         self.reset.open()
     }
 
-    /// Whether an acknowledgement of data is due. None is while a reset isn't answered: what came
-    /// may have gone by new numbers, which it would say of old ones.
+    /// Whether an acknowledgement of data is due. None is while a reset isn't answered: received
+    /// data may have had new numbers, and the acknowledgement would name old ones.
     pub(super) const fn owes_ack(&self) -> bool {
         self.owes_ack && !self.is_resetting()
     }
@@ -120,12 +120,12 @@ impl<T> Transfer<T> {
         self.owes_ack || self.expedited.owes_ack()
     }
 
-    /// Data is to be acknowledged, or what came of it to be told again.
+    /// Data is to be acknowledged, or its acknowledgement to be repeated.
     pub(super) const fn owe_ack(&mut self) {
         self.owes_ack = true;
     }
 
-    /// What was told is enough.
+    /// The acknowledgements were enough.
     pub(super) const fn forget_ack(&mut self) {
         self.owes_ack = false;
     }
@@ -165,13 +165,13 @@ impl<T> Transfer<T> {
             .max(self.expedited.longest(segment))
     }
 
-    /// Octets of what goes without ARQ.
+    /// Octets of data without ARQ.
     pub(super) fn plain_octets(&self, segment: usize, field: usize) -> usize {
         let plain = self.plain.as_ref();
         plain.map_or(0, |plain| plain.all_octets(segment, field))
     }
 
-    /// Takes what is to be sent.
+    /// Takes data to be sent.
     pub(super) fn offer(&mut self, offer: Offer<T>, arq: bool) {
         if !arq {
             self.plain = Some(Outgoing::new(offer));
@@ -183,7 +183,7 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// Gives up what isn't over and whose tickets are `such`.
+    /// Gives up unfinished data whose tickets are `such`.
     pub(super) fn give_up(&mut self, such: impl Fn(&T) -> bool) {
         self.send.give_up(&such);
         self.expedited.give_up(&such);
@@ -195,8 +195,8 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// Drops what goes without ARQ and was given up, unless some of it has left and the rest may
-    /// follow: whether that comes too late, the other end decides.
+    /// Drops given-up data without ARQ, unless some of it has left and the rest may follow: the
+    /// other end decides whether that comes too late.
     pub(super) fn end_given_up(&mut self, may_follow: bool) {
         self.plain
             .take_if(|it| it.ticket().is_none() && !(may_follow && it.has_begun()));
@@ -218,7 +218,7 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// The sending end begins anew, and with it what had `left` whole.
+    /// The sending end begins anew, and with it the data that had `left` completely.
     pub(super) fn restart_sending(&mut self, numbering: Numbering, left: Left) {
         self.send.restart(numbering, left);
         self.expedited.restart(left);
@@ -249,22 +249,23 @@ impl<T> Transfer<T> {
         self.expedited.not_taken(since);
     }
 
-    /// The other end has told what came, and what it didn't tell of hasn't. Gives what was told.
+    /// The other end has acknowledged, and frames that it didn't name haven't arrived. Gives the
+    /// acknowledged ones.
     pub(super) fn end_answer(&mut self) -> Told {
         self.send.end_answer();
         self.expedited.end_answer();
         self.quality.take_news()
     }
 
-    /// The same, and what was told of before is all that it told.
+    /// The same, and its earlier acknowledgements were complete.
     pub(super) fn ask_for_what_came(&mut self) {
         self.send.end_answer();
         self.send.probe();
     }
 
-    /// A frame came.
+    /// A frame arrived.
     pub(super) fn hear_data(&mut self, data: &Data<'_>, counts: &mut HfCounts) {
-        // Whether its numbers are still those of before, nobody can tell.
+        // It isn't known whether its numbers are still those of before.
         if self.is_resetting() {
             return;
         }
@@ -280,8 +281,8 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// What came of frames was told. If the transmission may have `met` another one, that says
-    /// nothing of the channel.
+    /// The receptions of frames were reported. If the transmission may have `met` another one, that
+    /// says nothing of the channel.
     pub(super) fn hear_ack(&mut self, ack: Ack<'_>, best: usize, met: bool, counts: &mut HfCounts) {
         let told = |above: usize| Some(bit(ack.selective, above - 1).unwrap_or(false));
         self.acknowledge(u16::from(ack.lower), told, best, met, counts);
@@ -315,7 +316,7 @@ impl<T> Transfer<T> {
         met: bool,
         counts: &mut HfCounts,
     ) {
-        // The other end has been told a lower edge, and forgets what lies above it.
+        // The other end has been given a lower edge, and forgets frames above it.
         if self.reset.commands() {
             return;
         }
@@ -330,7 +331,7 @@ impl<T> Transfer<T> {
         }
     }
 
-    /// What came of expedited frames was told.
+    /// The receptions of expedited frames were reported.
     pub(super) fn hear_expedited_ack(&mut self, ack: Ack<'_>, best: usize) {
         let told = |above: usize| Some(bit(ack.selective, above - 1).unwrap_or(false));
         self.expedited
@@ -346,9 +347,9 @@ impl<T> Transfer<T> {
         self.begin_reset(full, counts);
     }
 
-    /// Sees that both ends of a link that something else makes count from zero before data goes: of
-    /// a frame whose number the other end had before this station began, it would say that it came.
-    /// If something `came` by the link, what comes goes on.
+    /// Ensures that both ends of a link made by other means count from zero before data goes: a
+    /// frame whose number the other end had before this station began would be acknowledged. If
+    /// data `came` by the link, reception continues.
     pub(super) fn even_out(&mut self, came: bool, counts: &mut HfCounts) {
         if !core::mem::take(&mut self.uneven) {
             return;
@@ -365,7 +366,7 @@ impl<T> Transfer<T> {
         counts.resets += u64::from(self.reset.begin(reset));
     }
 
-    /// A reset came.
+    /// A reset arrived.
     pub(super) fn hear_reset(
         &mut self,
         reset: Reset,
@@ -399,7 +400,7 @@ impl<T> Transfer<T> {
         AfterReset::GoesOn
     }
 
-    /// A reset of ours was answered.
+    /// A reset of this station was answered.
     pub(super) fn hear_reset_ack(&mut self, frame: u8, long: bool) -> AfterReset {
         match self.reset.answered(frame, long) {
             Some(Reset { full: true, .. }) => return AfterReset::Anew,
@@ -523,7 +524,7 @@ impl<T> Transfer<T> {
         data.map(|data| space.put(body(data))).is_some()
     }
 
-    /// Writes the next piece of what goes without ARQ.
+    /// Writes the next piece of data without ARQ.
     pub(super) fn write_plain(
         &mut self,
         space: &mut Space<'_>,

@@ -1,4 +1,5 @@
-//! A transmission of ours: how long it is, what it has said so far, and where the next D_PDU goes.
+//! A transmission of this station: its length, its contents so far, and the place of the next
+//! D_PDU.
 
 use alloc::vec::Vec;
 
@@ -19,11 +20,11 @@ pub(super) const EOT_MAX: Duration = Duration::from_millis(127_500);
 /// Octets of a D_PDU with neither addresses nor anything of its own.
 pub(super) const EMPTY: usize = SYNC.len() + 4 + 2;
 
-/// A transmission of ours.
+/// A transmission of this station.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transmission {
     peer: usize,
-    /// The place of its rate, where rates change, and what follows from it.
+    /// The place of its rate, if rates change, and its consequences.
     place: usize,
     pace: Pace,
     blocks: u32,
@@ -34,7 +35,7 @@ pub(super) struct Transmission {
     /// Nothing was pulled yet.
     begins: bool,
     pub(super) wants_answer: bool,
-    /// It says what came.
+    /// It acknowledges.
     pub(super) answers: bool,
     /// It has data without ARQ.
     pub(super) plain: bool,
@@ -45,14 +46,14 @@ pub(super) struct Transmission {
     pub(super) again_from: Instant,
     /// Acknowledgements have gone out up to so many places above the lower edge.
     pub(super) acked: Option<usize>,
-    /// What was said of the link, to say it again where there is room.
+    /// The link message, to repeat it if there is room.
     pub(super) said: Option<(CPdu<'static>, u16)>,
-    /// Times that the acknowledgement may go again where there is room: without it, all that it
-    /// tells of is sent again.
+    /// Times that the acknowledgement may be repeated if there is room: without it, all its frames
+    /// are sent again.
     pub(super) acks_again: u8,
 }
 
-/// What a transmission is planned by.
+/// The inputs for planning a transmission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) peer: usize,
@@ -128,12 +129,12 @@ impl Transmission {
         self.ends
     }
 
-    /// Octets of what waited when it began were offered.
+    /// Octets of the data that waited at its beginning were offered.
     pub(super) const fn take(&mut self, octets: usize) {
         self.planned = self.planned.saturating_sub(octets);
     }
 
-    /// Whether what comes at this moment still joins it, where the modem is given octets `ahead` of
+    /// Whether data that arrives at this moment still joins it, if the modem gets octets `ahead` of
     /// time.
     pub(super) fn is_open(&self, now: Instant, ahead: Option<Duration>) -> bool {
         let in_time = |ahead| self.planned > 0 || now.max(self.starts) + ahead < self.ends;
@@ -146,7 +147,7 @@ impl Transmission {
         if self.begins {
             let all = self.pace.octets_in(self.blocks);
             room.octets = match self.pace.mode {
-                // The room is what there is by the medium's own.
+                // The room is that by the medium's own.
                 Some(_) => all,
                 None => room.octets.min(all),
             };
@@ -159,7 +160,7 @@ impl Transmission {
         self.begins
     }
 
-    /// What the medium has to know of it, with so many octets left.
+    /// The medium's description of it, with so many octets left.
     pub(super) fn turn(&mut self, octets_left: usize) -> Turn {
         Turn {
             key_up: core::mem::take(&mut self.begins),
@@ -169,7 +170,7 @@ impl Transmission {
         }
     }
 
-    /// The same, if it goes on with nothing.
+    /// The same, if it has no further octets.
     pub(super) const fn idle_turn(&self) -> Turn {
         Turn {
             key_up: false,
@@ -198,7 +199,7 @@ impl Transmission {
     }
 }
 
-/// To whom a D_PDU goes, and from whom.
+/// Receiver and sender of a D_PDU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) to: Address,
@@ -257,12 +258,12 @@ impl Space<'_> {
         self.pace.block
     }
 
-    /// When it may be heard at the latest: what begins a block, with the block's end.
+    /// When it may be heard at the latest: data that begins a block, with the block's end.
     pub(super) fn heard(&self) -> Instant {
         self.room.starts + self.pace.block
     }
 
-    /// When the transmission is over for who hears it, by what it says.
+    /// When the transmission is over for its receivers, by its own statement.
     pub(super) fn over(&self) -> Instant {
         self.heard() + EOT_UNIT * (u32::from(self.eot) + 1)
     }
@@ -278,7 +279,7 @@ impl Space<'_> {
         move |octets| starts + rate.time_for((octets + around) as u64)
     }
 
-    /// What the order wire of each D_PDU says.
+    /// The order wire of each D_PDU.
     pub(super) const fn order(&self) -> u16 {
         self.eow
     }

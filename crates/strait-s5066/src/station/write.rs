@@ -1,4 +1,4 @@
-//! What goes into a transmission: each D_PDU is chosen when it is about to leave.
+//! The contents of a transmission: each D_PDU is chosen when it is about to leave.
 
 use super::context::Context;
 use super::peer::Peer;
@@ -11,7 +11,7 @@ use crate::eow::Eow;
 /// An acknowledgement goes three times in a transmission that has room for it.
 const ACKS_AGAIN: u8 = 2;
 
-/// What is on the air for a message that waited for another's turn: a packet of 1000 octets, and an
+/// Octets on the air for a message that waited for another's turn: a packet of 1000 octets, and an
 /// acknowledgement.
 const MESSAGE_OCTETS: usize = 1100;
 
@@ -28,14 +28,14 @@ pub(super) struct Writer<'a, T> {
 }
 
 impl<T> Writer<'_, T> {
-    /// Writes what there is, the most urgent first; whether there was anything.
+    /// Writes the available D_PDUs, the most urgent first; whether there were any.
     pub(super) fn write(&mut self) -> bool {
         let word = self.write_word();
         self.on_air.word |= word;
         word || self.write_data() || self.write_again()
     }
 
-    /// What isn't data: of the link, warnings, resets, acknowledgements.
+    /// D_PDUs without data: of the link, warnings, resets, acknowledgements.
     fn write_word(&mut self) -> bool {
         if self.write_says() {
             return true;
@@ -76,7 +76,7 @@ impl<T> Writer<'_, T> {
         self.write_ack()
     }
 
-    /// What is to be said of the link.
+    /// The link message.
     fn write_says(&mut self) -> bool {
         let calls = &mut self.peer.calls;
         let octets = calls.link().says_octets();
@@ -94,7 +94,7 @@ impl<T> Writer<'_, T> {
         let asks = matches!(says, CPdu::Request { .. } | CPdu::Break(_));
         let asks = asks || calls.link().asks_caller();
         self.on_air.wants_answer |= asks;
-        // The caller goes on with its data, and isn't heard at once.
+        // The caller continues with its data, and isn't heard at once.
         self.on_air.answers |= matches!(says, CPdu::Accepted { .. } | CPdu::BreakConfirm);
         self.peer.contact.say(asks);
         self.put_control(says, c_pdu);
@@ -120,7 +120,7 @@ impl<T> Writer<'_, T> {
         self.space.put_with(order, Body::NonArq(piece));
     }
 
-    /// What is to be said of the rate: it goes before all else.
+    /// The rate message: it precedes all else.
     fn write_message(&mut self) -> bool {
         let rate = &mut self.peer.rate;
         if rate.octets(EMPTY + 2 + self.space.field()) > self.space.octets() {
@@ -130,7 +130,7 @@ impl<T> Writer<'_, T> {
             return false;
         };
         let message = due.message.as_ref();
-        // Who is answered may have more to say.
+        // A station that is answered may have more data.
         self.on_air.answers |= message.is_none();
         self.cx.counts.messages_out += u64::from(message.is_some());
         if message.is_some() || rate.is_changing() {
@@ -178,7 +178,7 @@ impl<T> Writer<'_, T> {
         Some(Eow::turn(most).bits())
     }
 
-    /// Client data, without ARQ first: it is what can't wait.
+    /// Client data, without ARQ first: it can't wait.
     fn write_data(&mut self) -> bool {
         let peer = &mut *self.peer;
         if peer.rate.is_talking() || self.on_air.is_brief() {
@@ -186,7 +186,7 @@ impl<T> Writer<'_, T> {
         }
         peer.rate.note_used(self.on_air.place());
         let segment = peer.segment_octets(self.cx.ladder);
-        // What is expedited goes alone: with it under way, nothing else is to be sent.
+        // Expedited data goes alone: with it under way, no other data is to be sent.
         if peer.may_send() && peer.transfer.expedited.is_open() {
             let written = peer.transfer.write_expedited(&mut self.space, segment);
             return self.note_frame(written, true);
@@ -214,7 +214,7 @@ impl<T> Writer<'_, T> {
         self.note_frame(written, which == Frame::Next)
     }
 
-    /// A frame was written, or wasn't. Who gets the same again answers anyway.
+    /// A frame was written, or wasn't. A station that gets the same again answers anyway.
     fn note_frame(&mut self, written: bool, new: bool) -> bool {
         if written {
             self.on_air.wants_answer |= new;
@@ -224,8 +224,8 @@ impl<T> Writer<'_, T> {
         written
     }
 
-    /// Where there is room and nothing else to send, the same again: it costs nothing. What is
-    /// about to come has the room first.
+    /// If there is room and nothing else to send, the same again: it costs nothing. Data about to
+    /// arrive has the room first.
     fn write_again(&mut self) -> bool {
         if self.space.octets() < EMPTY + 40 || self.cx.now < self.on_air.again_from {
             return false;

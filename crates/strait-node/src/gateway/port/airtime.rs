@@ -1,9 +1,9 @@
-//! What a frame for each neighbour costs of a channel that all share.
+//! The cost of a frame for each neighbour on a channel that all share.
 //!
 //! On a channel with one rate for each receiver, or with receivers that need many repetitions, a
-//! frame for the far one takes the time of ten for the near ones. Nobody tells a port these rates:
-//! it sees how long the medium is busy with each frame, from when it could begin until the medium
-//! is done with it.
+//! frame for the far one takes the time of ten for the near ones. A port isn't told these rates: it
+//! sees how long the medium is busy with each frame, from when it could begin until the medium is
+//! done with it.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -17,16 +17,17 @@ use super::pace::Pace;
 
 /// Frames that a medium holds at most without its times being useless.
 const HELD_MAX: usize = 8;
-/// What counts of a neighbour's frames is the last so many of them, about.
+/// About so many of a neighbour's last frames count.
 const KEPT: u64 = 32;
 /// Frames of a neighbour after which something is known.
 const KNOWN: u32 = 8;
-/// The least difference that is one: beside others that send by chance, a cost moves by itself.
+/// The least difference that counts: beside other stations' random transmissions, measured costs
+/// vary.
 const NOTED: f64 = 1.25;
 /// Frames are alike in length where they have so many octets or as many more.
 const ALIKE: u64 = 128;
-/// Links behind the first on which a frame keeps this station from sending: who is three away
-/// doesn't reach whoever hears this one.
+/// Links behind the first on which a frame keeps this station from sending: a station three links
+/// away doesn't reach those that hear this one.
 pub(super) const LINKS: u32 = 2;
 /// The most that a frame counts.
 const MOST: f64 = 64.0;
@@ -41,7 +42,7 @@ struct Sent {
     onward: u8,
 }
 
-/// For whom a frame was, its octets, and how long the medium was busy with it.
+/// The receiver of a frame, its octets, and how long the medium was busy with it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Took {
     pub(super) to: NeighbourId,
@@ -80,7 +81,7 @@ impl Least {
     }
 }
 
-/// What a neighbour's frames took.
+/// The times of a neighbour's frames.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     frames: u32,
@@ -117,7 +118,7 @@ pub(super) struct Airtime {
 }
 
 impl Airtime {
-    /// The medium has taken a frame.
+    /// The medium has accepted a frame.
     pub(super) fn sends(
         &mut self,
         id: TxId,
@@ -156,9 +157,9 @@ impl Airtime {
         })
     }
 
-    /// For how long others send what such a frame carried on to where this one would meet them: on
-    /// the first links of a way no two send at a time. Nothing in front of what ends at the
-    /// neighbour.
+    /// How long others forward the content of such a frame until this station could collide with
+    /// them: on the first links of a path no two send at a time. Nothing for packets that end at
+    /// the neighbour.
     pub(super) fn relayed(&mut self, took: &Took) -> Option<Duration> {
         let key = (took.to, took.octets / ALIKE);
         let least = self.least.entry(key).or_insert(Least::NONE);
@@ -172,8 +173,8 @@ impl Airtime {
         self.least.get(&(to, octets / ALIKE)).map(Least::get)
     }
 
-    /// Takes note of what a frame took. Gives new costs if they differ much from the last ones.
-    /// Short frames tell of the medium's own times, not of a rate.
+    /// Notes the time of a frame. Gives new costs if they differ much from the last ones. Short
+    /// frames show the medium's own times, not a rate.
     pub(super) fn counts(&mut self, took: Took, last: &Costs) -> Option<Costs> {
         let Took {
             to, octets, busy, ..

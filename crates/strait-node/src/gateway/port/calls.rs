@@ -1,4 +1,4 @@
-//! What the flows that leave by a port mean for it: which calls its line takes, and what goes with
+//! The flows that leave by a port: which calls its line takes, and which traffic is expected with
 //! them.
 
 use alloc::vec::Vec;
@@ -14,10 +14,10 @@ use super::queue::Queue;
 use crate::config::{AdmissionConfig, Compression, LinkProfile, PortConfig, Refuse};
 use crate::flows::{Pass, Terms, keeps_pace, may_be_call};
 
-/// What the policy says of a packet's call.
+/// The policy's verdict on a packet's call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
-    /// What it needs on the line in bit/s, if a rule says so.
+    /// Its necessary rate on the line in bit/s, if a rule has one.
     pub(crate) bit_s: Option<u64>,
     /// The class that it gets if its flow behaves like a call; `None` if a rule has decided.
     pub(crate) observed: Option<ClassId>,
@@ -26,8 +26,7 @@ pub(crate) struct Told {
 /// Which calls a port's line takes.
 #[derive(Debug, Default)]
 pub(in crate::gateway) struct Calls {
-    /// The best class behind the first rank, if there is one: then what has the first rank is
-    /// real-time.
+    /// The best class behind the first rank, if there is one: the first rank is then real-time.
     behind: Option<ClassId>,
     /// The profile leaves gaps for the packets of calls.
     pub(super) foresees: bool,
@@ -37,7 +36,7 @@ pub(in crate::gateway) struct Calls {
     observes: bool,
     admission: AdmissionConfig,
     compresses: bool,
-    /// Octets whose time comes on top of a class's age.
+    /// Octets whose time is added to a class's age.
     uncut_octets: usize,
 }
 
@@ -54,12 +53,12 @@ impl Calls {
         }
     }
 
-    /// Whether flows are told apart.
+    /// Whether flows are separated.
     pub(super) fn tells_flows(&self, policy: &Policy) -> bool {
         self.foresees || self.shares || policy.observed().is_some() && self.observes
     }
 
-    /// Whether callers are told that their call can't be carried.
+    /// Whether callers are informed that their call can't be carried.
     pub(in crate::gateway) fn tells_callers(&self) -> bool {
         self.admission.refuse == Refuse::Icmp
     }
@@ -74,8 +73,8 @@ fn behind(classes: &[Class]) -> Option<ClassId> {
 }
 
 impl Queue {
-    /// Takes note of the flow of a packet that is about to be queued, and says whether it may be:
-    /// not if its call can't be carried beside others.
+    /// Notes the flow of a packet that is about to be queued, and says whether it may be: not if
+    /// its call can't be carried beside others.
     pub(super) fn admits<L: Link + ?Sized>(
         &mut self,
         link: &mut L,
@@ -147,7 +146,7 @@ impl Queue {
     }
 
     /// Whether a packet of the class that waits for one longest piece of others isn't too old then:
-    /// who didn't ask for an early end wants it late rather than never.
+    /// without a requested early end, late is better than never.
     fn is_in_time<L: Link + ?Sized>(&self, link: &mut L, class: ClassId, to: NeighbourId) -> bool {
         let rate = self.rate_to(to);
         let longest = link.longest_piece(self, rate);

@@ -27,7 +27,7 @@ use crate::gateway::headers::Leaving;
 #[repr(C, align(64))]
 pub(super) struct Frames {
     others: Box<[(FrameSender, Receiver)]>,
-    /// What is for all.
+    /// The frames for all.
     to_all: FrameSender,
     frame_octets_max: usize,
     segments: Segments,
@@ -45,7 +45,7 @@ impl Frames {
         }
     }
 
-    /// Cuts and checks by what is so now.
+    /// Cuts and checks by the present state.
     fn adjust(&mut self, queue: &Queue) {
         for (number, (sender, receiver)) in self.others.iter_mut().enumerate() {
             let (settings, short, urgent) = self.segments.cut(queue, number);
@@ -264,7 +264,7 @@ impl Link for Frames {
 
     fn eligible(&self, _: &Queue, to: NeighbourId, class: ClassId, treatment: &Treatment) -> bool {
         if to == NeighbourId::ALL {
-            // It goes on the first stream, and would take the place of what anybody's has.
+            // It goes on the first stream, and would displace any other packet there.
             return self
                 .others
                 .iter()
@@ -327,7 +327,7 @@ impl Link for Frames {
                 queue.paths.had_turn(head.to);
                 return meta;
             }
-            // What its way has to wait for is nothing to others.
+            // The waits of one way don't concern others.
             if !queue.paths.are_apart() {
                 return None;
             }

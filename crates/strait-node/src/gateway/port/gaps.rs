@@ -12,16 +12,16 @@ use super::queue::{Open, Queue};
 /// Octets of a frame around a piece of a packet, at most.
 const AROUND: usize = FrameSender::ROOM_MIN - 1;
 
-/// What goes while a call's packet is due, and it isn't known when to the millisecond: 32 octets of
-/// another with a header and the check of 2 octets that pieces have. The packet waits for no more
-/// than that.
+/// The piece that goes while a call's packet is due at a time not known to the millisecond: 32
+/// octets of another with a header and the check of 2 octets that pieces have. The packet waits for
+/// no more than that.
 const LEAST: usize = HEADER_OCTETS + 2 + 32;
 
 /// The shortest frame that is worth its price at the end of a gap: 8 octets of a packet. The line
 /// rests in a gap that takes none.
 const WORTH: usize = AROUND + 8;
 
-/// What limits the length of a segment.
+/// The limit of a segment's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
     /// No call.
@@ -81,8 +81,8 @@ impl Frames {
         })
     }
 
-    /// Plans what becomes of the line from `at` on: where a call's packet is due before anything
-    /// useful could leave, and its moment is well known, the line rests for it.
+    /// Plans the line from `at` on: if a call's packet is due before a useful piece could leave,
+    /// and its moment is well known, the line rests for it.
     pub(super) fn plan_rest(
         &self,
         queue: &mut Queue,

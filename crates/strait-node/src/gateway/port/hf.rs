@@ -1,4 +1,4 @@
-//! A port with a radio: a STANAG 5066 station takes packets from the queue as its turn goes on, and
+//! A port with a radio: a STANAG 5066 station takes packets from the queue during its turn, and
 //! holds them until their station has them.
 
 use alloc::vec::Vec;
@@ -32,16 +32,16 @@ mod clients;
 mod probe;
 mod search;
 
-/// About what a D_PDU has, for those who ask.
+/// About the octets of a D_PDU, for services that ask.
 const D_PDU_OCTETS: u32 = 64;
 
-/// A station, and what it has to know of the port's packets.
+/// A station, and its knowledge of the port's packets.
 #[derive(Debug)]
 pub(super) struct Hf {
     station: Station<Ticket>,
-    /// What programs beside the gateway use the station by.
+    /// The interface for programs beside the gateway.
     sis: Sis<Client>,
-    /// Where they come, until the driver has been told.
+    /// Their place, until the driver has been informed.
     listens: Option<SocketAddr>,
     /// Clients of its own.
     probes: Vec<Probe>,
@@ -57,7 +57,7 @@ pub(super) struct Hf {
     search: Option<Search>,
     /// Links lost, as far as this was heeded.
     links_lost: u64,
-    /// A turn waits until then for what services have for it.
+    /// A turn waits until then for the data that services have for it.
     waits: Option<Instant>,
 }
 
@@ -89,7 +89,8 @@ impl Hf {
         }
     }
 
-    /// For whom a transmission is: one for a station that isn't a neighbour is for whoever hears.
+    /// The neighbour of a transmission: one for a station that isn't a neighbour is for all that
+    /// hear it.
     fn neighbour(&self, to: usize) -> NeighbourId {
         match to < self.station.peers() {
             true => NeighbourId(to as u16),
@@ -97,7 +98,7 @@ impl Hf {
         }
     }
 
-    /// Whether a hard link lets packets go to a neighbour: of which client they are, each says.
+    /// Whether a hard link lets packets go to a neighbour: each names its client.
     fn lets_packets(&self, to: usize) -> bool {
         let saps = [s_pdu::SAP_IP, s_pdu::SAP_ETHER];
         saps.iter().any(|sap| self.sis.lets(to, *sap, *sap))
@@ -145,13 +146,13 @@ impl Hf {
         self.station.peer(to).is_some_and(Peer::is_answered)
     }
 
-    /// When what the station has for a neighbour that doesn't answer is as old as a queue may be,
-    /// and whose it is.
+    /// When the station's data for a neighbour that doesn't answer is as old as a queue may be, and
+    /// its neighbour.
     fn handed_expires(&self) -> Option<(Instant, NeighbourId)> {
         self.ip.handed_expires(|to| !self.is_answered(to))
     }
 
-    /// Takes from the station what is that old. `true` if there was any.
+    /// Takes data that is that old from the station. `true` if there was any.
     fn give_up_unanswered(&mut self, now: Instant) -> bool {
         let due = self.handed_expires().filter(|(at, _)| *at <= now);
         if due.is_none() {
@@ -171,7 +172,7 @@ impl Hf {
         true
     }
 
-    /// Brings what is told of the station up to this moment.
+    /// Brings the reported counters of the station up to this moment.
     fn tell(&self, stats: &mut HfStats) {
         stats.counts = self.station.stats();
         stats.queued = self.ip.queued;
@@ -219,7 +220,7 @@ impl Hf {
         }
     }
 
-    /// Plans a turn: for whom the head packet is, or to whom the station has something to say.
+    /// Plans a turn: the neighbour of the head packet, or of the station's messages.
     fn begin_turn(&mut self, queue: &Queue, now: Instant, room: Room) -> Option<()> {
         let head = queue.head(self);
         if let Some(head) = head.filter(|head| self.ip.repeats(head.to, head.class)) {
@@ -232,8 +233,8 @@ impl Hf {
         let others = head.map(|head| head.to.index()).into_iter();
         let others: Vec<_> = others.chain(next.map(|next| next.to)).collect();
         let to = self.station.to_whom(&others)?;
-        // Its length is fixed as it begins: answers that are about to come would have to wait for
-        // the next one. Whoever is answered waits longer than that.
+        // Its length is fixed as it begins: answers that are about to arrive would have to wait for
+        // the next one. A station that expects an answer waits longer than that.
         let urgent = head.is_some_and(|head| queue.goes_whole(head));
         let may = !urgent && self.station.peers() == 1 && self.is_answered(to);
         let settles = queue.promised(NeighbourId(to as u16)).settles;
@@ -241,7 +242,7 @@ impl Hf {
         if self.waits.is_some() {
             return None;
         }
-        // Nobody knows yet whether a link that is to be made, or be found again, comes to anything.
+        // It isn't known yet whether a link that is to be made, or be found again, succeeds.
         let promised = if self.is_answered(to) {
             promised(queue, to)
         } else {
@@ -282,7 +283,7 @@ impl Hf {
     }
 }
 
-/// What services have ready for a neighbour.
+/// The data that services have ready for a neighbour.
 fn promised(queue: &Queue, to: usize) -> Waiting {
     let promised = queue.promised(NeighbourId(to as u16));
     let [octets, count] =
@@ -303,7 +304,7 @@ impl Link for Hf {
         self.packets
     }
 
-    /// What the station has under way, when the medium is gone.
+    /// The packets under way at the station, when the medium is gone.
     fn abandon(&mut self, now: Instant) -> Vec<Packet> {
         self.station.set_down();
         self.sis.set_up(now, false);
@@ -445,7 +446,7 @@ impl Link for Hf {
         }
         let before = out.len();
         let written = self.station.write(room, out);
-        // What was taken from the queue can't be put back: an empty transmission says so.
+        // A packet taken from the queue can't be put back: an empty transmission shows that.
         let idle = || class.and_then(|_| self.station.idle_turn());
         let turn = written.or_else(idle)?;
         let octets = (out.len() - before) as u64;
@@ -488,7 +489,7 @@ impl Link for Hf {
                 self.arrive(now, &received, s_pdu);
                 continue;
             };
-            // A packet comes by a route's neighbour.
+            // A packet arrives by a route's neighbour.
             let from = received.from.filter(|from| *from < self.station.peers());
             let Some(from) = from else { continue };
             if self.sis.is_late(now, &data) {

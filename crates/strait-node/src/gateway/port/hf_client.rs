@@ -1,7 +1,7 @@
-//! A port whose station is somebody else's: an IP client by the node's subnetwork interface.
+//! A port with another maker's station: an IP client by the node's subnetwork interface.
 //!
-//! A packet is handed over as late as the node lets: what the node has, nothing goes before. With
-//! ARQ it stays here until the node confirms it.
+//! A packet is handed over as late as the node allows: none can overtake those that the node has.
+//! With ARQ it stays here until the node confirms it.
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -33,7 +33,7 @@ use crate::route::Hop;
 /// The error of a connection that is ended at once: ECONNABORTED.
 const ABORTED: i32 = 103;
 
-/// A client, and what it has to know of the port's packets.
+/// A client, and its knowledge of the port's packets.
 #[derive(Debug)]
 pub(super) struct HfClient {
     port: PortId,
@@ -45,7 +45,7 @@ pub(super) struct HfClient {
     accesses: [Access<Packet>; 2],
     /// The channel's, as it is configured: shares of it are reckoned by it.
     rate: LineRate,
-    /// What a packet may have, as it is configured.
+    /// The configured limit of a packet.
     mtu: usize,
 }
 
@@ -112,7 +112,7 @@ impl HfClient {
         }
     }
 
-    /// Gives the node a packet. It comes back if it won't be confirmed, or isn't taken.
+    /// Gives the node a packet. It is returned if it won't be confirmed, or isn't accepted.
     fn submit(&mut self, now: Instant, packet: Packet) -> Result<Option<Packet>, Packet> {
         let (to, class) = (packet.to, packet.class);
         let service = self.service(to, class);
@@ -176,7 +176,7 @@ impl HfClient {
         }
     }
 
-    /// The node said what became of a packet, or will never.
+    /// The node reported the outcome of a packet, or will never.
     fn decide(
         &mut self,
         queue: &mut Queue,
@@ -277,7 +277,7 @@ impl Link for HfClient {
         Settles::UntilQuiet
     }
 
-    /// It has no medium of its own: its node says whether it is up.
+    /// It has no medium of its own: its node reports whether it is up.
     fn follows_medium(&self) -> bool {
         false
     }
@@ -298,8 +298,8 @@ impl Link for HfClient {
         self.ip.expires().map(|(at, _)| at)
     }
 
-    /// Whether the packet that would be next may be taken from the queue: the node takes it, or
-    /// has refused its kind of packets.
+    /// Whether the next packet may be taken from the queue: the node accepts it, or has refused its
+    /// kind of packets.
     fn eligible(&self, queue: &Queue, to: NeighbourId, class: ClassId, _: &Treatment) -> bool {
         let front = queue.paths.first.queue.front(class, to);
         let access = front.map(|packet| &self.accesses[place(packet.bytes())]);
@@ -347,7 +347,7 @@ impl Link for HfClient {
         stats.octets_in += frame.bytes.len() as u64;
     }
 
-    /// Hands over what the node takes, beside what each link does.
+    /// Hands over the packets that the node accepts, beside each link's own work.
     fn settle(
         &mut self,
         queue: &mut Queue,

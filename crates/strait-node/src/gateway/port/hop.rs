@@ -26,7 +26,7 @@ use crate::route::Hop as Way;
 #[derive(Debug)]
 struct Other {
     hop: AnyHop,
-    /// By mark. What is stopped is a mark, so the fullest of them counts.
+    /// By mark. A stop applies to a mark, and the fullest of them counts.
     outlets: [[Option<Outlet>; Self::OUTLETS]; TAGS],
     stop: u8,
 }
@@ -51,15 +51,15 @@ impl Other {
 #[derive(Debug)]
 struct Numbers {
     flows: BTreeMap<u32, (u16, Instant)>,
-    /// After a pause as long a flow may begin anew: nobody waits for what was before.
+    /// After a pause as long a flow may begin anew: nothing waits for earlier packets.
     forgets_after: Duration,
 }
 
 impl Numbers {
-    /// Flows at once. What there are more is kept in order by each link for itself.
+    /// Flows at once. Further ones are kept in order by each link separately.
     const FLOWS_MAX: usize = 1024;
 
-    /// Longer than anybody waits for the order of a flow.
+    /// Longer than any wait for the order of a flow.
     fn new(order_hold: Duration) -> Self {
         Self {
             flows: BTreeMap::new(),
@@ -88,7 +88,7 @@ impl Numbers {
 pub(super) struct Hops {
     others: Vec<Other>,
     config: HopConfig,
-    /// By class: what is done for its packets, and how many a parity frame tells of.
+    /// By class: the reliability of its packets, and how many a parity frame covers.
     reliability: Vec<(Reliability, u16)>,
     /// How this port names itself to packets that come into the network here.
     node: u16,
@@ -159,7 +159,7 @@ impl Hops {
         }
     }
 
-    /// A port tells of this rate, or a higher one, when nobody has said how fast its line is.
+    /// A port reports this rate, or a higher one, without a configured rate of its line.
     const UNLIMITED_BIT_S: u64 = 1_000_000_000;
     /// Each acknowledgement changes a round trip, and only so many octets change limits.
     const TRIP_STEP: u64 = 4096;
@@ -173,14 +173,15 @@ impl Hops {
         due.map(|(to, _)| to).next()
     }
 
-    /// What of a class is to be sent before anything new of it: to whom, and its octets.
+    /// The packets of a class to be repeated before any new one of it: their neighbour, and their
+    /// octets.
     fn again(&self, class: ClassId) -> Option<(NeighbourId, u32)> {
         let numbers = (0..).map(NeighbourId).zip(&self.others);
         let mut again = numbers.filter_map(|(to, it)| Some((to, it.hop.again(class)?.1)));
         again.next()
     }
 
-    /// A packet of which a copy may go if nothing else has to: to whom, its number and octets.
+    /// A packet of which a copy may go if nothing else has to: its receiver, its number and octets.
     fn copy(&self) -> Option<(NeighbourId, u32, u32)> {
         let numbers = (0..).map(NeighbourId).zip(&self.others);
         let mut copies = numbers.filter_map(|(to, it)| {
@@ -234,7 +235,7 @@ impl Hops {
     }
 }
 
-/// What a bare acknowledgement of TCP says, if nothing else stands in it.
+/// The content of a bare acknowledgement of TCP, if it contains nothing else.
 fn said(packet: &Packet) -> Option<Said> {
     let info = packet.info();
     let header = (info.tcp_bare == Some(TcpFlags::ACK)).then(|| tcp_header(packet.bytes()));
@@ -260,7 +261,7 @@ fn flow(info: &PacketInfo) -> u32 {
 }
 
 impl Hops {
-    /// What is to be sent again goes with its class, before anything new of it.
+    /// Repetitions keep their class, before anything new of it.
     fn sync_again(&self, queue: &mut Queue, class: ClassId) {
         let (to, octets) = self.again(class).unwrap_or((NeighbourId::PEER, 0));
         queue.paths.first.queue.set_under_way(class, to, octets);
@@ -272,7 +273,7 @@ impl Hops {
         }
     }
 
-    /// What was sent may have ended groups of other classes.
+    /// Sent packets may have ended groups of other classes.
     fn sync_due(&self, queue: &mut Queue, to: NeighbourId) {
         let other = self.other(to);
         let due = other.into_iter().flat_map(|it| it.hop.classes_due());
@@ -304,7 +305,7 @@ impl Hops {
         })
     }
 
-    /// A copy of what was sent again, where nothing else waits.
+    /// A copy of a repeated packet, if nothing else waits.
     fn pull_copy(
         &mut self,
         queue: &mut Queue,
@@ -410,7 +411,7 @@ impl Link for Hops {
         self.settle_rates(queue);
     }
 
-    /// What neighbours haven't acknowledged goes on waiting.
+    /// Unacknowledged packets keep waiting.
     fn set_down(&mut self, _: &mut Queue, _: Instant, _: &mut Ledger) {
         self.others.iter_mut().for_each(|it| it.hop.set_down());
     }
@@ -550,7 +551,7 @@ impl Link for Hops {
                     header.mark(now, &mut packet);
                     packet
                 });
-                // What goes on by such links waits for its order where it leaves them.
+                // Packets forwarded by such links wait for their order where they leave them.
                 let leaves = |packet: &&Packet| !frame.onward.has(packet.info().dst);
                 let flow = packet.as_ref().filter(leaves).map(|it| flow(it.info()));
                 other.hop.accept(now, &header, packet, flow);
@@ -606,8 +607,8 @@ impl Link for Hops {
         }
     }
 
-    /// What waits while the senders don't know yet that they may go on is for half a round trip: a
-    /// link on which nothing waits is idle.
+    /// Packets that wait while the senders don't know yet that they may continue last half a round
+    /// trip: a link without waiting packets is idle.
     fn stop_depths(&self, from: NeighbourId, out: LineRate) -> Depths {
         let rate_bit_s = out.payload_bit_s();
         let trip = match self.other(from) {

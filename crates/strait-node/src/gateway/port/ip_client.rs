@@ -1,6 +1,5 @@
-//! What the IP client of STANAG 5066 decides (Annex F.12), whether the node is the port's own or
-//! somebody else's: which packets are repeated, how often others are sent, and when a queue is
-//! given up as a whole.
+//! Decisions of the IP client of STANAG 5066 (Annex F.12), with the port's own node or another:
+//! which packets are repeated, how often others are sent, and when a queue is given up as a whole.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -17,7 +16,7 @@ use crate::config::{GiveUpConfig, HfOrder, IpRules};
 pub(super) struct IpClient {
     /// By class: repeated until it has come.
     arq: Vec<bool>,
-    /// By neighbour: it is a group. Nobody of one could acknowledge anything.
+    /// By neighbour: it is a group. A group can't acknowledge.
     groups: Vec<bool>,
     /// When all that waits for a neighbour is given up at once: above so many octets, when a packet
     /// has waited too long, and when its link is lost.
@@ -28,7 +27,7 @@ pub(super) struct IpClient {
     copies: u32,
     /// By neighbour: octets, as C_PDUs have them, and packets in the queue.
     waiting: Vec<Waiting>,
-    /// By neighbour: when the packets in the queue came, if their age counts.
+    /// By neighbour: when the packets in the queue arrived, if their age counts.
     came: Vec<BTreeMap<Instant, usize>>,
     /// The same of those that the station has until they have come.
     handed: Vec<BTreeMap<Instant, usize>>,
@@ -63,7 +62,7 @@ impl IpClient {
         !group && self.arq.get(class.index()).is_none_or(|arq| *arq)
     }
 
-    /// Times that a packet of a class is sent by itself.
+    /// Times that a packet of a class is sent without a request.
     pub(super) fn copies(&self, to: NeighbourId, class: ClassId) -> u32 {
         match self.repeats(to, class) {
             true => 1,
@@ -71,7 +70,7 @@ impl IpClient {
         }
     }
 
-    /// Counts a packet that comes into the queue (1) or leaves it (-1).
+    /// Counts a packet that enters the queue (1) or leaves it (-1).
     pub(super) fn count(&mut self, packet: &Packet, packets: isize) {
         let copies = self.copies(packet.to, packet.class) as usize;
         if let Some(Waiting { octets, count }) = self.waiting.get_mut(packet.to.index()) {
@@ -121,7 +120,7 @@ impl IpClient {
         (at <= now).then_some(to)
     }
 
-    /// When what the station has becomes so, for neighbours that are `such`.
+    /// When the station's data becomes so, for neighbours that are `such`.
     pub(super) fn handed_expires(
         &self,
         such: impl Fn(usize) -> bool,
@@ -141,12 +140,12 @@ impl IpClient {
         Some((came + limit, NeighbourId(to as u16)))
     }
 
-    /// What waits for a neighbour: octets and packets.
+    /// The waiting data for a neighbour: octets and packets.
     pub(super) fn waiting(&self, to: usize) -> Waiting {
         self.waiting.get(to).copied().unwrap_or_default()
     }
 
-    /// Packets that wait for anybody.
+    /// All waiting packets.
     pub(super) fn all_waiting(&self) -> usize {
         self.waiting.iter().map(|waiting| waiting.count).sum()
     }
@@ -164,7 +163,7 @@ impl IpClient {
     }
 }
 
-/// Counts a packet among those that came when it did.
+/// Counts a packet among those that arrived at its time.
 fn count_age(queues: &mut [BTreeMap<Instant, usize>], packet: &Packet, packets: isize) {
     let Some(queue) = queues.get_mut(packet.to.index()) else {
         return;

@@ -1,4 +1,5 @@
-//! How packets cross the medium at a port: what each kind of link does, behind one dispatch.
+//! How packets cross the medium at a port: the operations of each kind of link, behind one
+//! dispatch.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -18,51 +19,51 @@ use crate::gateway::port_set::PortSet;
 use crate::hop_config::Depths;
 use crate::route::{Hop, Routes};
 
-/// What came from a neighbour.
+/// A received frame of a neighbour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) from: NeighbourId,
     pub(crate) bytes: &'a [u8],
     pub(crate) meta: FrameMeta,
-    /// Marks, a bit each, of which nothing more is taken: there is no room for them.
+    /// Marks, a bit each, of which no more is accepted: there is no room for them.
     pub(crate) refused: u8,
     pub(crate) onward: Onward<'a>,
 }
 
-/// Where packets stay in the network of reliable links, so that nobody waits for their order yet.
+/// Where packets stay in the network of reliable links, and don't wait for their order yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Onward<'a> {
     pub(crate) routes: &'a Routes,
-    /// Ports behind which everybody keeps the order that packets had where they came in.
+    /// Ports behind which all nodes keep the order that packets had at their ingress.
     pub(crate) ports: PortSet,
 }
 
 impl Onward<'_> {
-    /// Whether a packet to this address goes on by such a port.
+    /// Whether a packet to this address is forwarded by such a port.
     pub(super) fn has(&self, dst: IpAddr) -> bool {
         let way = self.routes.lookup(dst);
         way.is_some_and(|way| self.ports.contains(way.port))
     }
 }
 
-/// A packet that a link has made whole, behind what came.
+/// A packet that a link has completed, behind the received frame.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    /// Its account has been open since it came.
+    /// Its account has been open since it arrived.
     Admitted(Packet),
     Octets(Vec<u8>),
 }
 
-/// When a link is asked what came of an input, beside the frames that it brought.
+/// When a link is asked for the results of an input, beside the frames that it brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settles {
-    /// Never: what comes is told at once.
+    /// Never: receptions are reported at once.
     Never,
     /// First, as it holds packets that others' senders may have to stop for.
     First,
     /// Once.
     Once,
-    /// Again, until no link has anything: what one brings, another may take.
+    /// Again, until no link has a packet: one may bring what another accepts.
     UntilQuiet,
 }
 
@@ -73,8 +74,8 @@ pub(crate) struct Outlet {
     pub(crate) class: ClassId,
 }
 
-/// A kind of link at a port, with all that it does. A port is a [`Queue`] and one of these; what a
-/// kind has no part in stays as it is here.
+/// A kind of link at a port, with all its behaviour. A port is a [`Queue`] and one of these;
+/// operations without a meaning for a kind stay at their default.
 ///
 /// Methods whose beginnings are here call each other by their own type, so one call through a
 /// `dyn Link` is all that a port pays for not knowing it.
@@ -88,7 +89,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// Gives up every packet that it holds.
     fn abandon(&mut self, now: Instant) -> Vec<Packet>;
 
-    /// What the port would send first. It is up.
+    /// The port's next packet. It is up.
     fn wants(&self, queue: &Queue) -> Option<Want>;
 
     /// Fills `room`; see [`strait_core::Node::poll_transmit`]. It is up, and the queue holds
@@ -102,29 +103,30 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         ledger: &mut Ledger,
     ) -> Option<TxMeta>;
 
-    /// Takes in what came. Whole packets are put by in the ledger, or told by [`Link::settle`].
+    /// Takes in received octets. Whole packets are put by in the ledger, or reported by
+    /// [`Link::settle`].
     fn hear(&mut self, queue: &mut Queue, now: Instant, frame: Frame<'_>, ledger: &mut Ledger);
 
-    // What is asked once, when a gateway is made.
+    // A question asked once, when a gateway is made.
 
     fn settles(&self) -> Settles {
         Settles::Never
     }
 
     /// Whether its links are made reliable: packets stay in one network from one to the next, and
-    /// senders are told to stop.
+    /// senders are stopped.
     fn is_reliable(&self) -> bool {
         false
     }
 
-    /// Whether a medium says that it is up, or it does so itself.
+    /// Whether a medium reports that it is up, or the port does so itself.
     fn follows_medium(&self) -> bool {
         true
     }
 
-    // Time, and what there is to do.
+    // Time, and its work.
 
-    /// Whether it has nothing to do before something comes to it, whatever the time.
+    /// Whether it has nothing to do before an input arrives, whatever the time.
     fn is_at_rest(&self) -> bool {
         false
     }
@@ -132,12 +134,12 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// Its limits go by this time from now on.
     fn advance(&mut self, _now: Instant) {}
 
-    /// When it has something to do by itself, and why.
+    /// When it needs a wake-up without an input, and why.
     fn wake(&self) -> Option<Wake> {
         None
     }
 
-    /// When what waits, or what it has taken, is too old to be of use as a whole.
+    /// When the waiting, or accepted, packets are too old to be of use as a whole.
     fn expires(&self) -> Option<Instant> {
         None
     }
@@ -150,7 +152,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// The medium is there, or offers something else than before.
     fn set_up(&mut self, _queue: &mut Queue, _now: Instant, _state: PortState) {}
 
-    /// The medium is gone. Packets that had begun to leave are lost; those that wait go on waiting.
+    /// The medium is gone. Packets that had begun to leave are lost; waiting ones stay.
     fn set_down(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) {
         queue.abandon(self, now, strait_core::DropCause::PortDown, ledger);
     }
@@ -166,12 +168,12 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     ) {
     }
 
-    /// The medium tells of the rate towards a neighbour.
+    /// The medium reports the rate towards a neighbour.
     fn set_rate(&mut self, queue: &mut Queue, to: NeighbourId, rate: LineRate) {
         queue.set_rate(to, rate);
     }
 
-    /// What the medium says of turns.
+    /// The medium's reports of turns.
     fn hear_medium(&mut self, _now: Instant, _event: PortEvent) {}
 
     // Packets to send.
@@ -181,7 +183,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
-    /// Whether somebody whom packets may go to is at the other end under this number.
+    /// Whether a possible receiver of packets is at the other end under this number.
     fn has_neighbour(&self, to: NeighbourId) -> bool {
         to.index() < self.neighbours()
     }
@@ -191,7 +193,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         queue.enqueue(self, now, packet, ledger);
     }
 
-    /// Takes those that waited for what is known by now.
+    /// Takes those that waited for a now known state.
     fn release(&mut self, _queue: &mut Queue, _now: Instant, _ledger: &mut Ledger) {}
 
     /// Whether a packet of a class, carried so, may go to a neighbour now.
@@ -199,7 +201,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         true
     }
 
-    /// Counts a packet that comes into the queue (1) or leaves it (-1).
+    /// Counts a packet that enters the queue (1) or leaves it (-1).
     fn count(&mut self, _packet: &Packet, _packets: isize) {}
 
     /// Whether a packet more makes the queue for its neighbour too long to be of use.
@@ -210,12 +212,13 @@ pub(in crate::gateway) trait Link: fmt::Debug {
     /// A packet for a neighbour was queued, or found no place.
     fn queued(&mut self, _queue: &mut Queue, _now: Instant, _to: NeighbourId, _: &mut Ledger) {}
 
-    /// Gives the packets that aren't to go any more their fates, and says whether there were any.
+    /// Gives the packets that aren't to be sent any more their fates, and says whether there were
+    /// any.
     fn discard(&mut self, queue: &mut Queue, now: Instant, ledger: &mut Ledger) -> bool {
         queue.discard(self, now, ledger)
     }
 
-    /// Whether any packet that is leaving to a neighbour on a stream is such.
+    /// Whether any packet being sent to a neighbour on a stream is such.
     fn any_leaving(
         &self,
         _to: NeighbourId,
@@ -225,8 +228,8 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
-    /// A packet that isn't sent repeats one that waits or is leaving: its sender wants all that it
-    /// sent for as long as it would want the repetition.
+    /// A packet that isn't sent repeats one that waits or is under way: its sender wants all its
+    /// data for as long as it would want the repetition.
     fn renew(&mut self, _repetition: &Packet) {}
 
     /// Whether a packet to a neighbour would have to wait.
@@ -244,10 +247,10 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         0
     }
 
-    // What came of what was heard, and of time.
+    // The results of received frames, and of time.
 
-    /// Ends the stay of packets that neighbours have by now, or never get, and gives those that
-    /// came, with who sent them. Whether the port came up or went down.
+    /// Ends the stay of packets that neighbours have by now, or never get, and gives the received
+    /// ones, with their sender. Whether the port came up or went down.
     fn settle(
         &mut self,
         _queue: &mut Queue,
@@ -258,7 +261,7 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
-    /// What it agrees with its neighbours, and remembers of them, if it does.
+    /// Its agreements with its neighbours, and its memory of them, if it has any.
     fn segments(&self) -> Option<&Segments> {
         None
     }
@@ -290,14 +293,14 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         None
     }
 
-    // Links that are made reliable: senders are told to stop before anything has to be dropped.
+    // Links that are made reliable: senders are stopped before any packet has to be dropped.
 
     /// Where a neighbour's packets with a mark went last.
     fn outlets(&self, _from: NeighbourId, _mark: u8) -> &[Option<Outlet>] {
         &[]
     }
 
-    /// Takes note of where a packet goes that came from a neighbour.
+    /// Notes the destination of a packet from a neighbour.
     fn note_outlet(&mut self, _queue: &Queue, _from: NeighbourId, _packet: &Packet, _way: Hop) {}
 
     /// How much of a class of a neighbour's packets may wait for a line of this rate.
@@ -310,10 +313,10 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         Duration::ZERO
     }
 
-    /// What the gateway sends on has crossed links with this round trip at the most.
+    /// Forwarded packets have crossed links with this round trip at most.
     fn set_trip(&self, _queue: &mut Queue, _trip: Duration) {}
 
-    /// Whether all neighbours keep the order that packets had where they came into the network.
+    /// Whether all neighbours keep the order that packets had at their ingress.
     fn is_wide(&self) -> bool {
         false
     }
@@ -323,16 +326,16 @@ pub(in crate::gateway) trait Link: fmt::Debug {
         false
     }
 
-    /// Marks of which a neighbour is told to send nothing new.
+    /// Marks of which a neighbour is to send nothing new.
     fn stop(&self, _from: NeighbourId) -> u8 {
         0
     }
 
-    /// Tells a neighbour so.
+    /// Informs a neighbour.
     fn set_stop(&mut self, _from: NeighbourId, _stop: u8) {}
 
-    /// Takes out all that waits, and of what is sent and not acknowledged, what is to go another
-    /// way.
+    /// Takes out all waiting packets, and those of the unacknowledged ones that are to take another
+    /// path.
     fn take_back(
         &mut self,
         _queue: &mut Queue,

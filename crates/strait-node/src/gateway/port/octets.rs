@@ -26,7 +26,7 @@ pub(super) struct Octets {
     sender: OctetSender,
     receiver: Receiver,
     segments: Segments,
-    /// What the line loses is sent again, where both ends do so.
+    /// Losses of the line are repeated, if both ends do so.
     mending: Option<Box<Mending>>,
 }
 
@@ -41,7 +41,7 @@ impl Octets {
         }
     }
 
-    /// Cuts and checks by what is so now.
+    /// Cuts and checks by the present state.
     fn adjust(&mut self, queue: &Queue) {
         let (settings, short, urgent) = self.segments.cut(queue, 0);
         self.sender.set_settings(settings);
@@ -49,7 +49,7 @@ impl Octets {
         self.adjust_repairs(queue);
     }
 
-    /// To whom a note may go now.
+    /// The neighbour that a note may go to now.
     fn note_to(&self, queue: &Queue) -> Option<NeighbourId> {
         let to = self.segments.headers.owed(|to| !queue.is_away(to))?;
         self.sender.takes_note().then_some(to)
@@ -59,7 +59,7 @@ impl Octets {
         Segments::half_sent(queue, |stream| self.sender.under_way(stream))
     }
 
-    /// Appends octets of one segment, cutting it first if none is leaving. `at` is when the first
+    /// Appends octets of one segment, cutting it first if none is under way. `at` is when the first
     /// of them leaves.
     fn next_octets(
         &mut self,
@@ -96,9 +96,9 @@ impl Octets {
         Some(class)
     }
 
-    /// Lets what is more urgent go before the rest of the segment that is leaving: a packet of the
-    /// first rank at once, inside it; a packet of a better rank, or feedback, by cutting the
-    /// segment short. Gives the class that goes now, if it is another.
+    /// Lets more urgent packets go before the rest of the segment under way: a packet of the first
+    /// rank at once, inside it; a packet of a better rank, or feedback, by cutting the segment
+    /// short. Gives the class that goes now, if it is another.
     fn pre_empt(
         &mut self,
         queue: &mut Queue,
@@ -124,9 +124,9 @@ impl Octets {
         None
     }
 
-    /// To whom a note goes before the head packet: a hello before the packet begins, or feedback
-    /// before the rest of one. That can't take it along any more, and without it the other end
-    /// sends whole headers.
+    /// The neighbour that a note goes to before the head packet: a hello before the packet begins,
+    /// or feedback before the rest of one. The packet can't carry it any more, and without it the
+    /// other end sends whole headers.
     fn note_first(&self, queue: &Queue, at: Instant, head: Head) -> Option<NeighbourId> {
         let stream = queue.classes.get(head.class.index())?.stream;
         if !self.sender.takes_note() {
@@ -174,7 +174,7 @@ impl Octets {
                 }
                 Some(())
             }
-            // What is longer than any urgent frame was asked for before.
+            // Packets longer than any urgent frame were asked for before.
             Err(packet) => {
                 ledger.drop(now, packet, DropCause::TooBig);
                 None
@@ -214,8 +214,8 @@ impl Octets {
         }
         if !self.sender.is_under_way(stream) {
             let packet = queue.take(self, now, head, usize::MAX, ledger)?;
-            // What is repaired may come after what its call has sent since then: each stream has
-            // an order of its own, and its contexts with it.
+            // Repaired packets may arrive after later ones of their call: each stream has its own
+            // order, and its contexts with it.
             let numbered = self.goes_numbered(stream);
             let leaving = Leaving {
                 stream: match numbered {
@@ -321,7 +321,7 @@ impl Link for Octets {
     }
 
     fn eligible(&self, _: &Queue, _: NeighbourId, class: ClassId, treatment: &Treatment) -> bool {
-        // What goes inside what is leaving goes on no stream.
+        // An urgent frame inside another uses no stream.
         if treatment.whole && self.sender.has_urgent() {
             return true;
         }

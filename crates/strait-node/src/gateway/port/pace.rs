@@ -1,4 +1,4 @@
-//! How fast frames leave for the only neighbour of a port, as far as its medium tells.
+//! How fast frames leave for the only neighbour of a port, as far as its medium reports.
 
 use alloc::collections::VecDeque;
 
@@ -21,9 +21,9 @@ const OWN: Duration = Duration::from_millis(5);
 
 /// The rate of a link, by the times that its medium was busy with frames.
 ///
-/// What a frame takes beyond its octets at the port's rate is the medium's own, at the least of
-/// what was seen. Twice that isn't counted: access to a channel takes longer now and then. So short
-/// frames tell of a rate that is much lower, and long ones of each.
+/// The time of a frame beyond its octets at the port's rate belongs to the medium, at the least
+/// observed value. Twice that isn't counted: access to a channel takes longer now and then. Short
+/// frames therefore show only a rate that is much lower, and long ones each rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pace {
     own: Option<Duration>,
@@ -35,8 +35,8 @@ impl Pace {
     /// A frame kept the medium busy for so long, where `rate` is the port's. Gives the rate in
     /// bit/s; `None` before enough is known.
     ///
-    /// A frame is late where anything is, and never early: what the fastest of few frames reach is
-    /// the rate, or an eighth of many, as some may be a card's samples of another rate.
+    /// A frame is late after any delay, and never early: the fastest of few frames show the rate,
+    /// or an eighth of many, as some may be a card's samples of another rate.
     pub(super) fn ends(
         &mut self,
         now: Instant,

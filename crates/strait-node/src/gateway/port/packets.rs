@@ -23,13 +23,13 @@ use crate::gateway::lan::Lan;
 pub(super) struct Packets(pub(super) Option<Box<Lan>>);
 
 impl Packets {
-    /// What a frame has ahead of its packet.
+    /// The octets of a frame ahead of its packet.
     fn header_octets(&self) -> usize {
         self.0.as_ref().map_or(0, |_| HEADER_OCTETS)
     }
 
-    /// Gives a packet back if it may go now: to many, or to one whose station is known. What has to
-    /// wait for its station is kept, what finds no place to wait is destroyed.
+    /// Gives a packet back if it may go now: to many, or to one whose station is known. A packet
+    /// that has to wait for its station is kept; without a place to wait it is destroyed.
     fn resolve(&mut self, now: Instant, packet: Packet, ledger: &mut Ledger) -> Option<Packet> {
         let Some(lan) = &mut self.0 else {
             return Some(packet);
@@ -45,7 +45,7 @@ impl Packets {
         }
     }
 
-    /// Sends what the station itself has to say.
+    /// Sends the station's own messages.
     fn pull_word(
         &mut self,
         queue: &mut Queue,
@@ -88,14 +88,14 @@ impl Link for Packets {
         Some(Wake { at, why })
     }
 
-    /// A link may carry less than the file says.
+    /// A link may carry less than the configured size.
     fn set_up(&mut self, queue: &mut Queue, _: Instant, state: PortState) {
         if !queue.is_host {
             queue.mtu = queue.mtu_max.min(state.frame_octets_max as usize);
         }
     }
 
-    /// Whoever is there has one rate.
+    /// All stations have one rate.
     fn set_rate(&mut self, _: &mut Queue, _: NeighbourId, _: LineRate) {}
 
     fn enqueue(&mut self, queue: &mut Queue, now: Instant, packet: Packet, ledger: &mut Ledger) {

@@ -1,6 +1,6 @@
-//! How what a port sends leaves: by one way, or by one to each neighbour.
+//! How a port's packets leave: by one way, or by one to each neighbour.
 //!
-//! Neighbours who share a way share its time: what one gets, the others wait for, and shares and
+//! Neighbours who share a way share its time: while one is served, the others wait, and shares and
 //! limits go by time. Neighbours with a way each have nothing in common: each has its own queue,
 //! shares, limits and calls, by its own rate.
 
@@ -25,7 +25,7 @@ pub(super) struct Path {
     /// A call's packet is due: until then nothing else begins to leave.
     pub(super) rests_until: Option<Instant>,
     pub(super) queue: Tree,
-    /// The flows that leave by it, where they are told apart.
+    /// The flows that leave by it, if they are separated.
     pub(super) flows: Option<Box<Flows>>,
     pub(super) policers: Policers,
     /// Time that its classes haven't been charged for: it is less than an octet takes.
@@ -70,7 +70,7 @@ impl Path {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Paths {
-    /// What all share; where each neighbour has a way of its own, that to the first of them.
+    /// The way that all share; if each neighbour has a separate way, that to the first of them.
     pub(super) first: Path,
     /// The ways to the neighbours behind the first, where each has its own.
     others: Box<[Path]>,
@@ -96,14 +96,14 @@ impl Paths {
         !self.others.is_empty()
     }
 
-    /// A neighbour's way was taken: others are asked before it the next time.
+    /// A neighbour's way was used: others are asked before it the next time.
     pub(super) fn had_turn(&mut self, to: NeighbourId) {
         if self.are_apart() {
             self.next = (to.index() + 1) % (self.others.len() + 1);
         }
     }
 
-    /// When what is pulled for a neighbour begins to leave: room that several ways have names the
+    /// When packets pulled for a neighbour begin to leave: room that several ways have names the
     /// first moment at which one of them is free.
     pub(super) fn starts(&self, at: Instant, to: NeighbourId) -> Instant {
         if self.are_apart() {
@@ -156,8 +156,8 @@ impl Paths {
 }
 
 impl Queue {
-    /// What goes first to any of some neighbours. Ways of their own have turns: where something
-    /// else than their rates is narrow, none takes all of it.
+    /// The next packet for any of some neighbours. Separate ways have turns: if another resource
+    /// than their rates is narrow, none takes all of it.
     pub(super) fn head_to<L: Link + ?Sized>(&self, link: &L, some: Neighbours) -> Option<Head> {
         let open = Open(self, link);
         if !self.paths.are_apart() {
@@ -186,7 +186,7 @@ impl Queue {
         }
     }
 
-    /// The medium tells of the rate towards a neighbour.
+    /// The medium reports the rate towards a neighbour.
     pub(super) fn set_rate(&mut self, to: NeighbourId, rate: LineRate) {
         if to.index() >= self.neighbours() {
             return;
@@ -203,14 +203,14 @@ impl Queue {
         }
     }
 
-    /// Each way goes by the rate of whom it leads to. What several share goes by the port's, and
-    /// what each of them gets is counted by its time ([`Queue::leaves`]).
+    /// Each way has the rate of its neighbour. A shared one has the port's, and each neighbour's
+    /// use of it is counted by its time ([`Queue::leaves`]).
     pub(super) fn settle_rates(&mut self) {
         let Some(common) = self.state.map(|state| state.tx_rate) else {
             return;
         };
         if !self.paths.are_apart() {
-            // What is leaving goes by the rate of whom it goes to, and goes on as it began.
+            // A packet being sent has the rate of its neighbour, and continues as it began.
             if self.rates.is_empty() {
                 self.paths.first.burst.set_rate(common);
             }
@@ -223,7 +223,7 @@ impl Queue {
         }
     }
 
-    /// Octets leave for a neighbour; says when the last has.
+    /// Octets leave for a neighbour; returns when the last has left.
     pub(super) fn leaves(&mut self, at: Instant, to: NeighbourId, octets: usize) -> Instant {
         if !self.rates.is_empty() && !self.paths.are_apart() {
             let rate = self.rate_to(to);

@@ -1,5 +1,5 @@
-//! What every port has, whatever its link: packets that wait for each way, what limits them, and
-//! what the medium said of itself.
+//! The common part of every port, whatever its link: waiting packets for each way, their limits,
+//! and the reports of the medium.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -34,14 +34,14 @@ use crate::route::Hop;
 pub(in crate::gateway) struct Treatment {
     /// Which stream of the link it uses, possibly with others.
     pub(super) stream: usize,
-    /// Strict rank: what has a lower one goes first.
+    /// Strict rank: lower ones go first.
     pub(super) rank: u8,
     /// It has the first rank: nothing goes before its packets, so cutting them would only cost
     /// octets.
     pub(super) whole: bool,
-    /// It leaves out what repeats a packet that hasn't left yet.
+    /// It leaves out packets that repeat one that hasn't left yet.
     absorbs_repeats: bool,
-    /// What may wait of it: its own limits, and what they are before its link.
+    /// The limits of its waiting packets: its own, and those before its link.
     own: Limits,
     limits: Limits,
     /// How long one may wait.
@@ -62,24 +62,25 @@ impl Treatment {
     }
 }
 
-/// A port without its link. It lies in memory in this order: what all packets meet at the end,
-/// where the port's link follows.
+/// A port without its link. It lies in memory in this order: the fields that all packets use at the
+/// end, where the port's link follows.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Queue {
-    /// How what it sends leaves.
+    /// How its packets leave.
     pub(super) paths: Paths,
-    /// By neighbour, the rate that the medium has told of, if it is another one for each.
+    /// By neighbour, the rate that the medium has reported, if each has another one.
     pub(super) rates: Vec<Option<LineRate>>,
-    /// What octets for each neighbour were seen to cost, where the medium tells of no rates.
+    /// The observed costs of octets for each neighbour, if the medium reports no rates.
     pub(super) costs: Costs,
-    /// Neighbours that the medium says aren't there; no others than those configured.
+    /// Neighbours that the medium reports as absent; no others than those configured.
     pub(super) away: BTreeSet<NeighbourId>,
-    /// Neighbours that send on what they were sent.
+    /// Neighbours that forward packets.
     pub(super) yields: Yields,
-    /// Octets that its links take in the longest round trip of a link that repeats what it loses.
+    /// Octets that its links take in the longest round trip of a link that repeats its losses.
     trip_octets: u64,
-    /// By neighbour, what services have ready beside what waits: a turn may count on it.
+    /// By neighbour, the data that services have ready beside the waiting packets: a turn may count
+    /// on it.
     promises: BTreeMap<NeighbourId, Promise>,
     /// Neighbours that don't answer, or have yet to.
     silent: BTreeSet<NeighbourId>,
@@ -92,14 +93,14 @@ pub(crate) struct Queue {
     pub(super) mtu_max: usize,
     /// By class.
     pub(super) classes: Box<[Treatment]>,
-    /// What the medium offers; `None` while the port is down.
+    /// The medium's offer; `None` while the port is down.
     pub(super) state: Option<PortState>,
     /// The largest packet in octets.
     pub(in crate::gateway) mtu: usize,
     pub(super) id: PortId,
     /// Applications are behind it.
     pub(super) is_host: bool,
-    /// What the policy calls it.
+    /// The policy's name for it.
     pub(in crate::gateway) ingress: Ingress,
     /// IPv6 crosses it.
     pub(in crate::gateway) carries_v6: bool,
@@ -186,7 +187,7 @@ impl Queue {
         }
     }
 
-    /// What is counted of the port.
+    /// The counters of the port.
     pub(super) fn stats<'a>(&self, ledger: &'a mut Ledger) -> &'a mut PortStats {
         &mut ledger.stats_mut().ports[self.id.index()]
     }
@@ -201,7 +202,7 @@ impl Queue {
         passes.is_none_or(|kinds| kinds.contains(&ChatterKind(kind)))
     }
 
-    /// Whether its sources aren't held to what routes tell.
+    /// Whether its sources aren't restricted by routes.
     pub(in crate::gateway) const fn takes_any_source(&self) -> bool {
         self.takes_any_source
     }
@@ -219,12 +220,12 @@ impl Queue {
         self.clamps_mss.then(mss)
     }
 
-    /// Whether the medium says that a neighbour isn't there.
+    /// Whether the medium reports that a neighbour is absent.
     pub(super) fn is_away(&self, to: NeighbourId) -> bool {
         !self.away.is_empty() && self.away.contains(&to)
     }
 
-    /// Links on the way behind a neighbour of what left for it last.
+    /// Links on the path behind a neighbour for the last packet sent to it.
     pub(super) fn onward(&self, to: NeighbourId) -> u8 {
         self.yields.onward(to)
     }
@@ -234,12 +235,12 @@ impl Queue {
         self.state.is_some()
     }
 
-    /// Whether somebody can be reached, as far as the medium tells.
+    /// Whether a neighbour can be reached, by the medium's reports.
     pub(in crate::gateway) fn reaches(&self, to: NeighbourId) -> bool {
         self.is_up() && !self.is_away(to)
     }
 
-    /// From the last octet sent to its arrival, as far as the medium tells.
+    /// From the last octet sent to its arrival, as far as the medium reports.
     pub(in crate::gateway) fn latency(&self) -> Duration {
         self.state.map_or(Duration::ZERO, |it| it.latency)
     }
@@ -249,20 +250,20 @@ impl Queue {
         self.paths.to(to).queue.total().octets
     }
 
-    /// Of these, the octets of a class, with the rest of its packet that is leaving.
+    /// Of these, the octets of a class, with the rest of its packet under way.
     pub(in crate::gateway) fn octets_of(&self, to: NeighbourId, class: ClassId) -> u64 {
         let queue = &self.paths.to(to).queue;
         queue.queued(class).octets + queue.under_way(class)
     }
 
-    /// Octets that may wait in a class, as far as its policy says, of the longest packets.
+    /// Octets that may wait in a class, by its policy, of the longest packets.
     pub(in crate::gateway) fn octets_max(&self, class: ClassId) -> u64 {
         let limits = self.classes.get(usize::from(class.0)).map(|it| it.limits);
         let most = |it: Limits| it.octets.min(u64::from(it.packets) * self.mtu as u64);
         limits.map_or(0, most)
     }
 
-    /// A service has more ready for a neighbour, which comes as what waits leaves.
+    /// A service has more ready for a neighbour, which arrives as waiting packets leave.
     pub(in crate::gateway) fn promise(&mut self, to: NeighbourId, more: Promise) {
         let all = self.promises.entry(to).or_default();
         all.octets += more.octets;
@@ -289,7 +290,7 @@ impl Queue {
         self.promises.clear();
     }
 
-    /// What services have ready for a neighbour.
+    /// The data that services have ready for a neighbour.
     pub(super) fn promised(&self, to: NeighbourId) -> Promise {
         self.promises.get(&to).copied().unwrap_or_default()
     }
@@ -308,8 +309,8 @@ impl Queue {
         mut packet: Packet,
         ledger: &mut Ledger,
     ) {
-        // What is too old takes no place, whether or not a pull found it before: a pull that is
-        // answered by nothing must leave no trace.
+        // Packets that are too old take no place, whether or not a pull found them before: an
+        // unsuccessful pull must leave no trace.
         link.discard(self, now, ledger);
         if !self.polices(link, now, &mut packet, ledger) {
             return ledger.drop(now, packet, DropCause::Policed);
@@ -359,8 +360,8 @@ impl Queue {
         passes
     }
 
-    /// Whether the packet that is leaving says all that this one says. The queue asks the same of
-    /// those that wait.
+    /// Whether the packet being sent contains all of this one. The queue asks the same of the
+    /// waiting ones.
     fn absorbs<L: Link + ?Sized>(&self, link: &L, packet: &Packet) -> bool {
         let class = self.classes.get(packet.class.index());
         class.is_some_and(|class| {
@@ -369,7 +370,8 @@ impl Queue {
         })
     }
 
-    /// Gives the packets that aren't to go any more their fates, and says whether there were any.
+    /// Gives the packets that aren't to be sent any more their fates, and says whether there were
+    /// any.
     pub(super) fn discard<L: Link + ?Sized>(
         &mut self,
         link: &mut L,
@@ -405,7 +407,7 @@ impl Queue {
         }
     }
 
-    /// Drops what the link holds.
+    /// Drops the link's packets.
     pub(super) fn abandon<L: Link + ?Sized>(
         &mut self,
         link: &mut L,
@@ -435,7 +437,7 @@ impl Queue {
         Some(packet)
     }
 
-    /// What goes first.
+    /// The next packet.
     pub(super) fn head<L: Link + ?Sized>(&self, link: &L) -> Option<Head> {
         self.head_to(link, Neighbours::ALL)
     }
@@ -466,8 +468,8 @@ impl Queue {
         None
     }
 
-    /// When it has something to do by itself, and why; `expires` is when the link gives something
-    /// up.
+    /// When it needs a wake-up without an input, and why; `expires` is when the link gives
+    /// something up.
     pub(super) fn wake<L: Link + ?Sized>(&self, link: &L) -> Option<Wake> {
         let wake = |at: Option<Instant>, why| at.map(|at| Wake { at, why });
         let ages = self.paths.iter().filter_map(|path| path.queue.wake());
@@ -508,10 +510,10 @@ impl Queue {
         }
     }
 
-    /// Octets and packets of a class for a neighbour behind which no more are wanted, as shares of
-    /// its limits; or packets as they are told.
+    /// Octets and packets of a class for a neighbour beyond which no more are to come, as shares of
+    /// its limits; or packets as set.
     fn fills(&self, to: NeighbourId, class: ClassId, depth: Depth, share: u64) -> bool {
-        // What waits for a host side that is down holds nobody up: nothing joins it.
+        // Packets for a host side that is down block no others: nothing joins them.
         if self.is_host && self.state.is_none() {
             return false;
         }
@@ -534,8 +536,8 @@ impl Queue {
     /// Whether so much of a class waits for a neighbour that its senders are to stop; less is
     /// enough to let a stopped one go on.
     ///
-    /// A sender whose flows have less waiting than others' goes on until twice as much waits:
-    /// flows have equal shares only as long as something of each waits.
+    /// A sender whose flows have less waiting than others' continues until twice as much waits:
+    /// flows have equal shares only while each has waiting packets.
     pub(in crate::gateway) fn stops(
         &self,
         out: Outlet,
@@ -558,15 +560,15 @@ impl Queue {
             && (has_share() || self.fills(to, class, Depth::Octets(octets.saturating_mul(2)), 2))
     }
 
-    /// Whether nothing more of a class for a neighbour is taken from another, told to stop or not:
-    /// too much of it waits, or more than a little and there is no more room for all.
+    /// Whether no more of a class for a neighbour is accepted from another, stopped or not: too
+    /// much of it waits, or more than a little and there is no more room for all.
     pub(in crate::gateway) fn refuses(&self, out: Outlet, depths: Depths, is_full: bool) -> bool {
         let (to, class) = (out.way.to, out.class);
         self.fills(to, class, depths.most, 3) || (is_full && self.fills(to, class, depths.least, 1))
     }
 }
 
-/// What goes first, as the driver is told of it.
+/// The next packet, in the driver's form.
 pub(super) fn want(head: Head) -> Want {
     Want {
         class: head.class,
@@ -579,7 +581,7 @@ fn burst(header_octets: usize) -> Burst {
     Burst::new(RATE_UNKNOWN, Instant::ZERO).with_headers(header_octets as u64)
 }
 
-/// What its scheduler knows of a port.
+/// The scheduler's knowledge of a port.
 fn site(id: PortId, mtu: usize, seed: u64) -> Site {
     Site {
         mtu_octets: mtu as u32,
@@ -588,7 +590,7 @@ fn site(id: PortId, mtu: usize, seed: u64) -> Site {
     }
 }
 
-/// Who may be sent to, as the link has it.
+/// The available neighbours, by the link.
 pub(super) struct Open<'a, L: ?Sized>(pub(super) &'a Queue, pub(super) &'a L);
 
 impl<L: Link + ?Sized> Eligibility for Open<'_, L> {
@@ -602,8 +604,8 @@ impl<L: Link + ?Sized> Eligibility for Open<'_, L> {
     }
 }
 
-/// Counts a packet that comes into the queue (1) or leaves it (-1): for the link, and by class over
-/// all ports.
+/// Counts a packet that enters the queue (1) or leaves it (-1): for the link, and by class over all
+/// ports.
 fn count<L: Link + ?Sized>(link: &mut L, ledger: &mut Ledger, packet: &Packet, packets: i64) {
     link.count(packet, packets as isize);
     if let Some(class) = ledger.stats_mut().classes.get_mut(packet.class.index()) {

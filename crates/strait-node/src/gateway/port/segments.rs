@@ -1,4 +1,4 @@
-//! What octet lines and frames have in common: packets go in segments, by what is agreed with each
+//! The common part of octet lines and frames: packets go in segments, by the agreement with each
 //! neighbour, and notes between the ends beside them.
 
 use alloc::boxed::Box;
@@ -32,17 +32,17 @@ pub(in crate::gateway) struct Segments {
     config: Box<PortConfig>,
 }
 
-/// What a frame or some octets brought.
+/// The results of a frame or some octets.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
-    /// Frames that came; of an octet stream perhaps none has ended.
+    /// Received frames; of an octet stream perhaps none has ended.
     pub(super) frames: u64,
     /// By why they were refused: segments.
     refused: [u64; 4],
     undecompressed: u64,
     /// There is something that can't be read, whatever it is.
     unread: bool,
-    /// What is told of repairs.
+    /// The notes about repairs.
     pub(super) notes: Vec<Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ impl Intake {
     }
 }
 
-/// How a sender cuts, and what a receiver takes, with one neighbour.
+/// How a sender cuts, and which segments a receiver accepts, with one neighbour.
 type Cut = (LinkSettings, u8, Option<SegmentCheck>);
 
 impl Segments {
@@ -97,7 +97,7 @@ impl Segments {
         })
     }
 
-    /// How to cut and check by a neighbour's rate and by what is agreed with it.
+    /// How to cut and check by a neighbour's rate and by the agreement with it.
     pub(super) fn cut(&self, queue: &Queue, to: usize) -> Cut {
         let common = queue.state.map(|state| state.tx_rate);
         let common = common.or_else(|| self.config.line_rate());
@@ -114,7 +114,7 @@ impl Segments {
         })
     }
 
-    /// Whether segments with numbers are agreed with a neighbour: those taken, and those sent.
+    /// Whether segments with numbers are agreed with a neighbour: accepted ones, and sent ones.
     pub(super) fn repairs(&self, with: NeighbourId) -> (bool, bool) {
         let agreed = self.headers.agreed(with);
         agreed.map_or((false, false), |it| (it.repairs_taken, it.repairs_sent))
@@ -161,8 +161,8 @@ impl Segments {
         self.headers.object(now, from);
     }
 
-    /// Counts what a frame or some octets brought, and asks about what can't be read. Says whether
-    /// anything may be agreed otherwise now.
+    /// Counts the results of a frame or some octets, and asks about unreadable ones. Says whether
+    /// the agreement may have changed now.
     pub(super) fn taken(
         &mut self,
         queue: &mut Queue,
@@ -204,8 +204,7 @@ impl Segments {
         halves.fold(0, |all, half| all | half)
     }
 
-    /// What goes in the place of a packet that is about to leave; the packet itself without an
-    /// answer.
+    /// The replacement of a packet that is about to leave; the packet itself without an answer.
     pub(super) fn carry(
         &mut self,
         queue: &mut Queue,
@@ -225,7 +224,7 @@ impl Segments {
         carried
     }
 
-    /// Asks for what the neighbours remember, where storage has the key.
+    /// Asks for the memory of the neighbours, if storage has the key.
     pub(in crate::gateway) fn load(
         &mut self,
         id: PortId,

@@ -1,9 +1,9 @@
-//! Neighbours that send on, by the same channel, what they were sent.
+//! Neighbours that forward, by the same channel, the packets sent to them.
 //!
-//! What is relayed within earshot takes the air once for each link. Who sends to a relay as often
-//! as the channel lets it fills the relay's queue, which nobody before it sees: there packets are
-//! lost, and wait before what is urgent. So the next packet for a relay waits until the one before
-//! may have gone on, and what is too much waits at its source.
+//! A packet relayed within earshot takes the air once for each link. A station that sends to a
+//! relay as often as the channel allows fills the relay's queue, unseen by all before it: there
+//! packets are lost, and delay urgent ones. The next packet for a relay therefore waits until the
+//! one before may have been forwarded, and excess packets wait at their source.
 
 use alloc::vec::Vec;
 
@@ -54,14 +54,14 @@ impl Yields {
         self.of(to).map_or(0, |it| it.onward)
     }
 
-    /// A neighbour sends on what it has until then.
+    /// A neighbour forwards its packets until then.
     pub(super) fn yield_to(&mut self, to: NeighbourId, until: Instant) {
         for relay in self.relays.iter_mut().filter(|it| it.to == to) {
             relay.until = Some(until);
         }
     }
 
-    /// Whether what is for a neighbour waits for what it has to send on.
+    /// Whether packets for a neighbour wait for its forwarding.
     pub(super) fn waits(&self, to: NeighbourId) -> bool {
         self.of(to).is_some_and(|it| it.until.is_some())
     }

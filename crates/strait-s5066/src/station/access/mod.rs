@@ -1,7 +1,7 @@
-//! Access to the medium: who may begin when.
+//! Access to the medium: which station may begin when.
 //!
-//! Whatever the rule, a station listens before it begins, and who owes an answer gives it at once.
-//! The rules differ in what all else waits.
+//! Whatever the rule, a station listens before it begins, and one that owes an answer gives it at
+//! once. The rules differ in the other waits.
 
 mod rule;
 mod share;
@@ -22,7 +22,7 @@ use crate::rate::MET_MAX;
 /// By turns, times that an answer takes to begin among which others draw.
 const TURNS_DRAWN: u32 = 4;
 
-/// By turns, halves of that time among which who wasn't answered draws.
+/// By turns, halves of that time among which an unanswered station draws.
 const SILENCE_DRAWN: u32 = 3;
 
 /// With slots of stations, the most doublings of the rounds among which is drawn: 18 s for two
@@ -34,46 +34,46 @@ const ROUNDS_DOUBLED_MAX: u32 = 2;
 const DOUBLED_MAX: u32 = 4;
 const PAIR_DRAWN: (u32, u64) = (3, 4);
 
-/// Who is on the air.
+/// The station on the air.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The medium isn't there.
     Down,
-    /// Nobody; we may begin.
+    /// None; this one may begin.
     Free,
-    /// Nobody; we may begin at this moment.
+    /// None; this one may begin at this moment.
     Quiet(Instant),
-    /// We were; an answer begins before this moment, or is lost.
+    /// This station was; an answer begins before this moment, or is lost.
     Awaiting(Instant),
     /// Another, to this moment at the latest.
     Hearing(Instant),
-    /// We are.
+    /// This station.
     Keyed,
 }
 
-/// What has become of a phase whose moment has come.
+/// The outcome of a phase whose moment has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// No answer began: [`MediaAccess::keep_quiet`] says how long we wait.
+    /// No answer began: [`MediaAccess::keep_quiet`] computes the wait.
     Unanswered,
-    /// A modem lost the end of what we heard.
+    /// A modem lost the end of the received transmission.
     Unended,
-    /// We may begin.
+    /// This station may begin.
     Free,
 }
 
-/// How a transmission of ours begins.
+/// How a transmission of this station begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Begun {
-    /// It says what it owes and nothing else.
+    /// It has only the owed acknowledgements.
     pub(super) brief: bool,
-    /// It answers what we heard last.
+    /// It answers the last received one.
     pub(super) answers: bool,
     /// How long after it an answer begins.
     pub(super) answer_time: Duration,
 }
 
-/// A transmission of ours that is over.
+/// A finished transmission of this station.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     pub(super) to: Address,
@@ -83,17 +83,17 @@ pub(super) struct Ended {
     pub(super) only_plain: bool,
     /// Its peer may have something to say.
     pub(super) speaks: bool,
-    /// It said what came.
+    /// It acknowledged.
     pub(super) answers: bool,
     pub(super) wants_answer: bool,
     /// From the end of its last block to its octets at the others.
     pub(super) latency: Duration,
 }
 
-/// Whom another's transmission was for, when it is over.
+/// The receiver of another's transmission, when it is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
-    /// It spoke to us.
+    /// It addressed this station.
     pub(super) to_us: bool,
     /// The peer that waits for an answer.
     pub(super) owed: Option<usize>,
@@ -108,7 +108,7 @@ pub(super) struct Missed {
     pub(super) absent: bool,
 }
 
-/// Decides when a station may begin, by what was on the air.
+/// Decides when a station may begin, by the earlier transmissions on the air.
 #[derive(Debug)]
 pub(super) struct MediaAccess {
     rule: Access,
@@ -122,30 +122,30 @@ pub(super) struct MediaAccess {
     phase: Phase,
     /// From the end of a block to its octets at the others.
     latency: Duration,
-    /// When the others notice that we begin, and that we end.
+    /// When the others notice this station's beginning and end.
     notice: Notice,
-    /// How much longer than ours the longest block is that another may answer by.
+    /// How much longer than this station's the longest block is by which another may answer.
     slower_block: Duration,
     /// From key-up to the first octet on the air, as it was last.
     lead: Duration,
-    /// When we last came to be free to begin.
+    /// When this station was last free to begin.
     free_since: Instant,
-    /// When the air has been silent for so long since then that nobody has anything to say.
+    /// When the air has been silent for so long since then that no station has data.
     silent_at: Instant,
-    /// When the transmission that we hear or make began.
+    /// When the received or sent transmission began.
     on_since: Instant,
-    /// The end of a transmission of ours without ARQ, if nobody was heard since.
+    /// The end of a transmission of this station without ARQ, if no station was heard since.
     plain_end: Option<Instant>,
-    /// The peer that spoke to us last and waits for an answer.
+    /// The peer that addressed this station last and waits for an answer.
     owed: Option<usize>,
     share: Share,
     chance: Stream,
-    /// Draws what silences it waits for.
+    /// Draws the silences that it waits for.
     silences: Stream,
 }
 
 impl MediaAccess {
-    /// Of a station that is off; `chance` draws its waits, `silences` what it waits for silence.
+    /// Of a station that is off; `chance` draws its waits, `silences` its waits for silence.
     pub(super) fn new(
         settings: &Settings,
         peers: &[Address],
@@ -188,17 +188,17 @@ impl MediaAccess {
         self.phase == Phase::Free
     }
 
-    /// When we last came to be free to begin.
+    /// When this station was last free to begin.
     pub(super) const fn free_since(&self) -> Instant {
         self.free_since
     }
 
-    /// When the air has been silent for so long since then that nobody has anything to say.
+    /// When the air has been silent for so long since then that no station has data.
     pub(super) const fn silent_at(&self) -> Instant {
         self.silent_at
     }
 
-    /// When the transmission that we hear or make began.
+    /// When the received or sent transmission began.
     pub(super) const fn on_since(&self) -> Instant {
         self.on_since
     }
@@ -209,7 +209,7 @@ impl MediaAccess {
         self.answer_margin = settings.answer_margin;
     }
 
-    /// Nothing that can wait is said before a moment.
+    /// No deferrable message is sent before a moment.
     #[cfg(test)]
     pub(super) const fn wait_for_silence(&mut self, until: Instant) {
         self.silent_at = until;
@@ -227,7 +227,7 @@ impl MediaAccess {
         self.share.ended
     }
 
-    /// The peer that spoke to us last and waits for an answer.
+    /// The peer that addressed this station last and waits for an answer.
     pub(super) const fn owed(&self) -> Option<usize> {
         self.owed
     }
@@ -237,7 +237,7 @@ impl MediaAccess {
         self.owed.take_if(|owed| *owed == peer);
     }
 
-    /// When the phase ends by itself.
+    /// When the phase ends without an event.
     pub(super) const fn wake(&self) -> Option<Instant> {
         match self.phase {
             Phase::Quiet(at) | Phase::Awaiting(at) | Phase::Hearing(at) => Some(at),
@@ -262,7 +262,7 @@ impl MediaAccess {
         (self.phase, self.owed) = (Phase::Down, None);
     }
 
-    /// What is due at this moment, one thing after the other.
+    /// The steps due at this moment, one after the other.
     pub(super) fn advance(&mut self, now: Instant) -> Option<Due> {
         self.now = self.now.max(now);
         match self.phase {
@@ -294,12 +294,12 @@ impl MediaAccess {
         true
     }
 
-    /// A D_PDU of the transmission that we hear was understood, data without ARQ if it is `plain`.
+    /// A D_PDU of the received transmission was understood, data without ARQ if it is `plain`.
     pub(super) fn hear(&mut self, from: Address, to: Address, plain: bool) {
         self.share.note(from, to, plain);
     }
 
-    /// We begin a transmission to a peer, whose first octet leaves after `lead`.
+    /// This station begins a transmission to a peer, whose first octet leaves after `lead`.
     pub(super) fn begin(&mut self, now: Instant, lead: Duration, to: usize) -> Begun {
         self.lead = lead;
         self.note_silence(now);
@@ -313,14 +313,15 @@ impl MediaAccess {
         }
     }
 
-    /// A transmission begins. If all could have begun before it, nobody had the air.
+    /// A transmission begins. If all could have begun before it, no station had the air.
     fn note_silence(&mut self, begins: Instant) {
         if begins.since(self.share.ended) >= self.round() {
             self.share.held = None;
         }
     }
 
-    /// Our transmission has left. `others` says whether more stations than its peer are there.
+    /// This station's transmission has left. `others` says whether there are more stations than its
+    /// peer.
     pub(super) fn end(&mut self, now: Instant, ended: &Ended, others: bool) {
         let again = ended.plain && self.plain_end.is_some();
         self.plain_end = ended.plain.then_some(now);
@@ -335,22 +336,23 @@ impl MediaAccess {
         };
     }
 
-    /// Nobody begins for so long.
+    /// No station begins for so long.
     pub(super) fn keep_quiet(&mut self, now: Instant, wait: Duration) {
         self.phase = Phase::Quiet(now + wait);
     }
 
-    /// How long the air stays silent after a transmission of ours before anything begins that is no
-    /// answer. With slots of stations, who sends without ARQ lets the others have theirs first:
-    /// nobody answers him; once one of them has spoken, his own slot comes (see
+    /// How long the air stays silent after a transmission of this station before any that is no
+    /// answer begins. With slots of stations, a sender without ARQ leaves the others their slots
+    /// first, as it gets no answer; once one of them has sent, its own slot comes (see
     /// [`MediaAccess::wait_after_hearing`]). Without slots, the peer that was answered may have
     /// more to say, and isn't heard at once.
     ///
-    /// By turns of two, what it sends without ARQ is followed by as much silence as lets the other
-    /// side begin: what it has would meet the next transmission, or wait until there is none.
+    /// By turns of two, its transmission without ARQ is followed by enough silence for the other
+    /// side to begin: otherwise the other's data would collide with the next transmission, or wait
+    /// until there is none.
     ///
-    /// Nobody tells who sends without ARQ that he met another one, either. Who does so `again`, and
-    /// heard nobody since, comes later by chance, lest two go on in step.
+    /// A sender without ARQ isn't told of collisions, either. If it sends `again`, and heard no
+    /// station since, it comes later by chance, so that two don't stay in step.
     fn rest(&mut self, ended: &Ended, again: bool, others: bool) -> Duration {
         self.share.exchange = None;
         let later = if again {
@@ -374,10 +376,10 @@ impl MediaAccess {
         }
     }
 
-    /// What a station waits after another's transmission, whose last octets it has. The station
+    /// A station's wait after another's transmission, whose last octets it has. The station
     /// addressed answers at once; the others leave it the time to begin. With slots of stations,
-    /// one that came in its slot after ours without ARQ doesn't put ours off: slots count from the
-    /// transmission that began their round.
+    /// one that came in its slot after this station's transmission without ARQ doesn't delay this
+    /// station: slots count from the transmission that began their round.
     pub(super) fn wait_after_hearing(
         &mut self,
         now: Instant,
@@ -420,10 +422,9 @@ impl MediaAccess {
         }
     }
 
-    /// What a station waits with a peer that didn't answer it, whether it heard others instead or
-    /// nobody. Two stations that began at the same time must not do so
-    /// again: they wait by chance, the more the longer nothing is heard; with slots of their own,
-    /// once these haven't helped.
+    /// A station's wait after a peer didn't answer it, whether it heard others instead or none. Two
+    /// stations that began at the same time must not do so again: they draw a wait, the longer the
+    /// longer they hear nothing; with slots of stations, once these haven't helped.
     pub(super) fn wait_with(&mut self, missed: Missed, others: bool) -> Duration {
         self.share.exchange = None;
         let unanswered = missed.unanswered.max(1);
@@ -438,7 +439,7 @@ impl MediaAccess {
             }
             // While others were in the way, the order helps. A fade takes its time.
             Access::Csma(csma) => {
-                // A collision that was heard counts by itself.
+                // A detected collision counts alone.
                 if self.share.understood != Some(false) && met {
                     self.share.crowd(csma);
                 }
@@ -453,7 +454,7 @@ impl MediaAccess {
         wait.max(self.guard)
     }
 
-    /// What a station waits with all others when an answer didn't come.
+    /// A station's wait, shared by all others, after a missing answer.
     pub(super) fn rest_after_silence(&mut self, others: bool) -> Duration {
         let wait = match self.rule {
             Access::Slots(slots) => {
@@ -464,8 +465,8 @@ impl MediaAccess {
                 let wait = self.contend(csma);
                 self.rest_of_turn(csma, wait)
             }
-            // Two that met may both have something for a third. Half the time for an answer tells
-            // whether another has begun.
+            // Two stations that collided may both have data for a third. Half the time for an
+            // answer shows whether another has begun.
             Access::Turns if self.nodes() > 1 => {
                 self.answer_time() / 2 * self.chance.below(SILENCE_DRAWN.into()) as u32
             }
@@ -526,9 +527,9 @@ impl MediaAccess {
         slots.length * (self.nodes() + 1)
     }
 
-    /// What is left of a wait, or of one for a later round. Of two that met, who ended first counts
-    /// from what it hears of the other's end. The other counts from there, too, not from when it
-    /// knows that no answer comes: its slot would be that of the first.
+    /// The rest of a wait, or of one for a later round. After a collision, the station that ended
+    /// first counts from the other's detected end. The other counts from there, too, not from the
+    /// detection of the missing answer: its slot would be that of the first.
     fn rest_of(&self, round: Duration, wait: Duration) -> Duration {
         let passed = match self.share.understood {
             Some(_) => Duration::ZERO,
@@ -540,8 +541,9 @@ impl MediaAccess {
         wait.saturating_sub(passed)
     }
 
-    /// Whether what begins at this moment does so before the slot for an answer is over, as the
-    /// answer does, and what met the transmission before: all others begin later.
+    /// Whether a transmission that begins at this moment does so before the slot for an answer is
+    /// over, like the answer, and like one that collided with the transmission before: all others
+    /// begin later.
     fn is_in_answer_slot(&self, begins: Instant) -> bool {
         let Access::Csma(csma) = self.rule else {
             return false;
@@ -549,31 +551,31 @@ impl MediaAccess {
         begins <= self.share.ended + self.guard + self.slot(csma)
     }
 
-    /// Whether something was understood of what was heard last.
+    /// Whether any of the last received transmission was understood.
     pub(super) fn is_understood(&self) -> bool {
         self.share.understood == Some(true)
     }
 
-    /// Whether what was heard last began when the answer to the transmission before was due, and
+    /// Whether the last received transmission began when the answer to the one before was due, and
     /// some of it was understood.
     pub(super) fn is_understood_answer(&self) -> bool {
         self.share.answers && self.is_understood()
     }
 
-    /// Whether an unanswered transmission may have met others, and says nothing of the channel.
+    /// Whether an unanswered transmission may have collided, and says nothing of the channel.
     pub(super) const fn others_may_meet(&self) -> bool {
         matches!(self.rule, Access::Csma(_))
     }
 
-    /// Whether something came in the answer's slot that nobody could understand: that met ours, or
-    /// another's met the answer. What comes later is somebody's turn, perhaps by a rate that is too
-    /// fast for us.
+    /// Whether an undecodable transmission came in the answer's slot: that collided with this
+    /// station's, or another's collided with the answer. A later one is another station's turn,
+    /// perhaps by a rate that is too fast for this path.
     pub(super) fn heard_a_collision(&self) -> bool {
         self.share.understood == Some(false) && self.is_in_answer_slot(self.on_since)
     }
 
-    /// A time by chance that is longer the more often nothing was heard. Of two stations, nobody
-    /// else waits for the air, and what each has to say waits for the next question.
+    /// A drawn time that grows with each unanswered turn. Of two stations, no other waits for the
+    /// air, and each one's data waits for the next question.
     fn back_off(&mut self, times: u32) -> Duration {
         let (least, slots) = match times {
             _ if self.nodes() > 1 => (0, 1 << times.min(DOUBLED_MAX)),
@@ -583,26 +585,26 @@ impl MediaAccess {
         self.answer_time() * (least + self.chance.below(slots) as u32)
     }
 
-    /// How long the air is silent if nobody has anything to say: what can wait for that, does.
-    /// Among how many slots others draw, after collisions that nobody else noticed, isn't known.
-    /// Back-offs by turns aren't in it: all would wait five times as long for what a few seldom do,
-    /// and who is met by a break that came first repeats what it said.
+    /// How long the air is silent if no station has data: deferrable data waits for that. The
+    /// number of slots among which others draw after collisions that only they noticed isn't known.
+    /// Back-offs by turns aren't included: all would wait five times as long for a rare case, and a
+    /// station that collides with an early break repeats its transmission.
     pub(super) fn round(&self) -> Duration {
         match self.rule {
             Access::Csma(csma) if csma.order == Order::Address => {
                 self.slot(csma) * (self.nodes() + 1)
             }
             Access::Csma(csma) => self.slot(csma) * csma.slots_max,
-            // Who isn't spoken to draws, and is heard once it has begun. Of two, each is spoken to.
+            // A station that isn't addressed draws, and is heard once it has begun. Of two, each is
+            // addressed.
             Access::Turns if self.nodes() > 1 => self.answer_time() * (TURNS_DRAWN + 1),
             Access::Turns => Duration::ZERO,
             Access::Slots(slots) => self.slot_round(slots),
         }
     }
 
-    /// How long this station waits for a silence in which it says what can wait. Where waits are
-    /// drawn, all know of the same silence, and those that have something of the kind would begin
-    /// at once.
+    /// How long this station waits for a silence for deferrable messages. If waits are drawn, all
+    /// know of the same silence, and those that have such messages would begin at once.
     pub(super) fn silence(&mut self) -> Duration {
         let among = match self.rule {
             Access::Csma(csma) if csma.order != Order::Address => self.slot(csma) * csma.slots,
@@ -628,9 +630,9 @@ impl MediaAccess {
         csma.slot.max(self.lead.max(self.notice.begin) + self.guard)
     }
 
-    /// The slot for an answer, and what this station waits behind it. All count from the same
-    /// moment: the others know of an end of ours only when they have decoded it, and of two that
-    /// met, each hears the other's end.
+    /// The slot for an answer, and this station's wait behind it. All count from the same moment:
+    /// the others know of this station's end only when they have decoded it, and after a collision,
+    /// each hears the other's end.
     fn contend(&mut self, csma: Csma) -> Duration {
         self.contend_among(csma, self.share.crowding)
     }
@@ -669,7 +671,7 @@ impl MediaAccess {
         u32::try_from(before).unwrap_or(u32::MAX)
     }
 
-    /// Notes with whom answers go to and fro.
+    /// Notes the peer with which answers alternate.
     fn note_exchange(&mut self, owed: Option<usize>) {
         let known = self.share.exchange;
         self.share.exchange = owed.map(|number| match known {
@@ -678,7 +680,7 @@ impl MediaAccess {
         });
     }
 
-    /// By turns, what a station waits that wasn't spoken to, or lets others in.
+    /// By turns, the wait of a station that wasn't addressed, or lets others in.
     fn draw_turn(&mut self) -> Duration {
         self.share.held = None;
         self.answer_time() * (1 + self.chance.below(TURNS_DRAWN.into()) as u32)
@@ -692,8 +694,8 @@ impl MediaAccess {
         long && self.nodes() > 1 && self.rule == Access::Turns
     }
 
-    /// Whether a transmission to a peer that begins now is to say what it owes and nothing else:
-    /// two that have more and more for each other would never let others in.
+    /// Whether a transmission to a peer that begins now is to have only the owed acknowledgements:
+    /// two stations with ever more data for each other would never let others in.
     fn is_brief(&mut self, now: Instant, to: usize) -> bool {
         if self.owed == Some(to) && self.lets_in(now) {
             return true;
@@ -712,19 +714,19 @@ impl MediaAccess {
         }
     }
 
-    /// How long after the end of our transmission an answer is heard to begin: theirs is as slow as
-    /// ours.
+    /// How long after the end of this station's transmission an answer is heard to begin: the
+    /// others are as slow as this station.
     pub(super) fn answer_time(&self) -> Duration {
         let slower = self.slower_block * 2;
         let ways = self.latency * 2 + self.lead * 2;
         ways + slower + self.guard + self.answer_margin
     }
 
-    /// How long each other station's turn may be, so that what comes just too late for an answer of
-    /// ours, which lasts `answer`, arrives within a time: behind that, others' turns, waits and
-    /// turnarounds, and a transmission of ours that lasts `message`. Where nothing keeps to that
-    /// time, half of it is theirs, so that shorter messages are in time, and a turn is as long as
-    /// all that it costs: half of the air is for data.
+    /// How long each other station's turn may be, so that data just too late for this station's
+    /// answer, which lasts `answer`, arrives within a time: behind that, others' turns, waits and
+    /// turnarounds, and a transmission of this station that lasts `message`. If no turn can meet
+    /// that time, half of it is theirs, so that shorter messages are in time, and a turn is as long
+    /// as all its costs: half of the air is for data.
     pub(super) fn others_turn(
         &self,
         wait_max: Duration,
@@ -741,7 +743,7 @@ impl MediaAccess {
             .max(around + answer)
     }
 
-    /// The longest wait for a turn where nobody meets anybody, and nobody else has anything to say.
+    /// The longest wait for a turn without collisions and without other stations' data.
     pub(super) fn longest_wait(&self) -> Duration {
         match self.rule {
             Access::Turns => Duration::ZERO,
@@ -759,13 +761,14 @@ impl MediaAccess {
         self.answer_time() * 4 + self.round()
     }
 
-    /// How long that may take while others use the air. By addresses a caller's turn for one of
-    /// its peers comes when each has had one for each: an exchange, the transmission in which that
-    /// ends, its answer, and the slots until the next. Where waits are drawn, a turn is whose slot
-    /// is first alone: one of 16 is with 0.47 among two and 0.17 among five, so that fewer than one
-    /// caller of a hundred needs more than four such rounds. By turns of three, those that have let
-    /// others in and who waits draw one of four each, which is first alone with 0.22: of one round,
-    /// a fifth of all callers needs more, of four fewer than a hundredth.
+    /// How long that may take while others use the air. By addresses a caller's turn for one of its
+    /// peers comes when each has had one for each: an exchange, the transmission in which that
+    /// ends, its answer, and the slots until the next. If waits are drawn, the station whose slot
+    /// is first alone has the turn: one of 16 is with 0.47 among two and 0.17 among five, so that
+    /// fewer than one caller of a hundred needs more than four such rounds. By turns of three,
+    /// those that have let others in and those that wait draw one of four each, which is first
+    /// alone with 0.22: of one round, a fifth of all callers needs more, of four fewer than a
+    /// hundredth.
     pub(super) fn patience_at_most(&self) -> Duration {
         let (exchange, turns) = match self.rule {
             Access::Csma(csma) if csma.order == Order::Address => (csma.exchange, 1),

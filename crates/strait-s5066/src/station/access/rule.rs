@@ -5,7 +5,7 @@ use strait_core::Duration;
 /// How stations share the air.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// By the end of each transmission: who was spoken to begins at once, with whatever it has.
+    /// By the end of each transmission: the addressed station begins at once, with whatever it has.
     /// Made for two.
     #[default]
     Turns,
@@ -26,8 +26,8 @@ impl Access {
     }
 }
 
-/// Turns by slots, as stations in use have them: who owes an answer gives it at once, all else
-/// waits for the station's own slot after the end of the last transmission.
+/// Turns by slots, as in existing stations: a station that owes an answer gives it at once, all
+/// else waits for the station's own slot after the end of the last transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// The length of a slot.
@@ -36,10 +36,10 @@ pub struct Slots {
     pub number: u32,
     /// The shortest transmission.
     pub turn_min: Duration,
-    /// Octets that the modem is given ahead of time: what comes while a transmission lasts must be
+    /// Octets that the modem gets ahead of time: data that arrives during a transmission must be
     /// behind them.
     pub committed_octets: usize,
-    /// How long what arrived takes to who it is for, where programs of their own hand it on.
+    /// How long received data takes to its recipient, if separate programs deliver it.
     pub delivery: Duration,
 }
 
@@ -51,15 +51,15 @@ impl Slots {
 }
 
 /// Listen before transmit for a net of many (Annexes J and K of STANAG 5066). The first slot after
-/// a transmission is for its answer; then each station that has something to say waits some slots
-/// more, and begins if nobody has by then.
+/// a transmission is for its answer; then each station with data waits some more slots, and begins
+/// if none has by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Csma {
-    /// What a station waits.
+    /// A station's wait.
     pub order: Order,
-    /// The length of a slot: from one station's decision to begin to when all others hear its
-    /// power. It is never shorter than what the station's own modem takes for that, and to the
-    /// first octet.
+    /// The length of a slot: from one station's decision to begin to the detection of its power by
+    /// all others. It is never shorter than the time of the station's own modem for that, and to
+    /// the first octet.
     pub slot: Duration,
     /// Slots among which is drawn when all is well.
     pub slots: u32,
@@ -69,15 +69,15 @@ pub struct Csma {
     pub exchange: Duration,
 }
 
-/// What a station waits before it begins, from the end of the answer's slot.
+/// A station's wait before it begins, from the end of the answer's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Whole slots, drawn anew each time.
     Chance,
     /// A time, drawn anew each time from as many slots.
     Jitter,
-    /// The slots of those whose turn is before its own: stations have turns by their addresses,
-    /// beginning behind who spoke last.
+    /// The slots of those whose turn precedes its own: stations have turns by their addresses,
+    /// beginning behind the last sender.
     Address,
 }
 

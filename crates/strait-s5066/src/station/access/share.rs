@@ -1,49 +1,52 @@
-//! How crowded the air is, and who has it.
+//! How crowded the air is, and which station has it.
 
 use strait_core::Instant;
 
 use super::rule::Csma;
 use crate::address::Address;
 
-/// What a station knows of how crowded the air is, and of who has it.
+/// A station's knowledge of how crowded the air is, and of the station on it.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     /// How often the number of slots, or of rounds of them, is doubled.
     pub(super) crowding: u32,
-    /// Whether a D_PDU of the transmission that we heard last was understood; none was heard since
-    /// our own if absent.
+    /// Whether a D_PDU of the last received transmission was understood; none was received since
+    /// this station's own if absent.
     pub(super) understood: Option<bool>,
-    /// Who had the air last, if that is known: who answers doesn't take it.
+    /// The station that had the air last, if known: a station that answers doesn't count.
     pub(super) last: Option<Address>,
-    /// From whom to whom the last transmission went, if it was more than data without ARQ: nobody
-    /// answers that.
+    /// Sender and receiver of the last transmission, if it was more than data without ARQ, which
+    /// has no answer.
     way: Option<(Address, Address)>,
-    /// What is heard began in the slot for an answer to the one before.
+    /// The received transmission began in the slot for an answer to the one before.
     pub(super) answers: bool,
-    /// Who had the air isn't known: so many weren't understood, each an answer to the one before.
+    /// The station that had the air isn't known: so many transmissions weren't understood, each an
+    /// answer to the one before.
     unknown: u32,
-    /// The peer with whom answers go to and fro, and since when.
+    /// The peer with which answers alternate, and since when.
     pub(super) exchange: Option<(usize, Instant)>,
-    /// By turns: since when each transmission was ours or for us, and the next came at once.
+    /// By turns: since when each transmission was from or for this station, and the next came at
+    /// once.
     pub(super) held: Option<Instant>,
-    /// With slots of stations: since when every turn that nobody waited for was ours.
+    /// With slots of stations: since when every turn for which no station waited was this
+    /// station's.
     pub(super) begun: Option<Instant>,
-    /// With slots of stations: that was long, and the slots of all others go before ours until our
-    /// next turn, or this moment.
+    /// With slots of stations: that was long, and the slots of all others precede this station's
+    /// until its next turn, or this moment.
     pub(super) lets_in: Option<Instant>,
-    /// When all know of the end of the last transmission, ours or another's.
+    /// When all know of the end of the last transmission, this station's or another's.
     pub(super) ended: Instant,
 }
 
 impl Share {
-    /// A D_PDU of the transmission that we hear was understood, data without ARQ if it is `plain`.
+    /// A D_PDU of the received transmission was understood, data without ARQ if it is `plain`.
     pub(super) fn note(&mut self, from: Address, to: Address, plain: bool) {
         if self.understood.replace(true) != Some(true) {
             let lost_track = self.last.is_none() && self.answers;
             self.note_turn(from, to, plain);
             let unknown = core::mem::take(&mut self.unknown);
             if lost_track && unknown % 2 == 1 && !to.is_group() {
-                // It answers what began the exchange, or an answer to an answer to that.
+                // It answers the beginning of the exchange, or an answer to an answer to that.
                 self.last = Some(to);
             }
         } else if !plain {
@@ -67,8 +70,9 @@ impl Share {
         }
     }
 
-    /// A transmission of which nothing was understood is over. Two that are nearer to each other
-    /// than to us may be too fast for us; if it was an answer, who has the air is the same.
+    /// A transmission that wasn't understood at all is over. Two stations that are nearer to each
+    /// other than to this one may be too fast for it; if it was an answer, the same station has the
+    /// air.
     pub(super) fn note_garbled(&mut self) {
         match self.way {
             Some((from, to)) if self.answers => self.way = Some((to, from)),
@@ -80,7 +84,7 @@ impl Share {
         }
     }
 
-    /// What was on the air isn't known.
+    /// The last transmission isn't known.
     pub(super) const fn lose_track(&mut self) {
         (self.last, self.way, self.unknown) = (None, None, 0);
     }

@@ -9,10 +9,10 @@ use strait_s5066::{Offer, Received};
 
 use super::Hf;
 
-/// What the station gives back with an outcome.
+/// The station's ticket in an outcome.
 #[derive(Debug)]
 pub(super) enum Ticket {
-    /// A packet of ours.
+    /// A packet of the gateway.
     Packet(Packet),
     /// The number of a client's data.
     Client(u64),
@@ -31,7 +31,7 @@ pub(super) enum Client {
 const ABORTED: i32 = 103;
 
 impl Hf {
-    /// Tells the clients' side of links, and the station of what the clients keep for themselves.
+    /// Informs the clients' side of links, and the station of the clients' exclusive ones.
     pub(super) fn tend_clients(&mut self, now: Instant) {
         for probe in &mut self.probes {
             probe.tend(now, &mut self.sis);
@@ -41,8 +41,8 @@ impl Hf {
         self.sis.tend(now, &mut self.station, is);
     }
 
-    /// Hands a client's data to the station if it goes before packets, of which `packets` says
-    /// whether one could go now: the higher priority first, and of equals one after the other.
+    /// Hands a client's data to the station if it precedes packets, of which `packets` says whether
+    /// one could go now: the higher priority first, and of equals one after the other.
     pub(super) fn offer_of_clients(&mut self, packets: bool) -> bool {
         let Some(next) = self.sis.next_for(&self.station) else {
             return false;
@@ -70,7 +70,7 @@ impl Hf {
         true
     }
 
-    /// Client data, or a word about it, came.
+    /// Client data, or a message about it, arrived.
     pub(super) fn arrive(&mut self, now: Instant, received: &Received, s_pdu: &[u8]) {
         let ahead = received.c_pdu.len() - s_pdu.len();
         let within = |blocks: &[(u16, u16)]| {

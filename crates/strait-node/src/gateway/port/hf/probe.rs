@@ -1,5 +1,5 @@
-//! A station's own client: it sends short U_PDUs from time to time and counts what comes of them,
-//! as any program by the same octets. A link can be watched with it that carries no IP.
+//! A station's own client: it sends short U_PDUs from time to time and counts their outcomes, like
+//! any program by the same octets. It can watch a link that carries no IP.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::config::ProbeConfig;
 
 use super::clients::Client;
 
-/// What a probe may be sent at a time.
+/// The credit of a probe at a time.
 const CREDIT: usize = 1 << 20;
 
 /// U_PDUs of a probe that doesn't say so itself are worth sending for so long.
@@ -54,7 +54,7 @@ impl Probe {
         sis.hear(now, self.client(), &octets);
     }
 
-    /// Begins, or sends what is due.
+    /// Begins, or sends the due octets.
     pub(super) fn tend(&mut self, now: Instant, sis: &mut Sis<Client>) {
         let period: Duration = self.config.period.0;
         let Some(next) = self.next else {
@@ -114,7 +114,7 @@ impl Probe {
         Client::Probe(self.number)
     }
 
-    /// Takes what is done to its stream.
+    /// Takes an operation on its stream.
     pub(super) fn take(&mut self, op: &Op, sis: &mut Sis<Client>) {
         let Op::Send(octets) = op else { return };
         sis.give_credit(self.client(), octets.len());

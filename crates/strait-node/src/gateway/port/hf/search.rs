@@ -6,8 +6,8 @@ use strait_core::{Duration, Instant};
 /// are found one after the other, also while others are on the air.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// What that takes, for each packet that waits: also for those that were found, which stay in
-    /// the queue until the station has them.
+    /// The time for each waiting packet: also for those that were found, which stay in the queue
+    /// until the station has them.
     each: Duration,
     /// Packets that were found and wait for the station.
     found: usize,
@@ -39,7 +39,7 @@ impl Search {
         self.next = None;
     }
 
-    /// The station has taken one.
+    /// The station has accepted one.
     pub(super) const fn take(&mut self) {
         self.found = self.found.saturating_sub(1);
     }

@@ -1,4 +1,4 @@
-//! What an octet stream loses is sent again, calls apart.
+//! Losses of an octet stream are repeated, except calls.
 
 use strait_core::fate::Ledger;
 use strait_core::node::Want;
@@ -49,7 +49,7 @@ impl Mending {
 }
 
 impl Octets {
-    /// Goes by what is agreed now, and begins anew where either end has.
+    /// Follows the present agreement, and begins anew if either end has.
     pub(super) fn adjust_repairs(&mut self, queue: &Queue) {
         let Some(mending) = &mut self.mending else {
             return;
@@ -79,12 +79,12 @@ impl Octets {
         })
     }
 
-    /// Whether a stream has to wait until more is heard of what was sent.
+    /// Whether a stream has to wait until the other end reports more.
     pub(super) fn is_shut(&self, stream: usize) -> bool {
         self.goes_numbered(stream) && !self.sender.has_window()
     }
 
-    /// What of a class is sent again before anything new of it.
+    /// The packets of a class that are repeated before anything new of it.
     pub(super) fn again(&self, class: ClassId) -> Option<usize> {
         let mending = self.mending.as_ref()?;
         self.sender.again(class).filter(|_| mending.sends)
@@ -95,8 +95,8 @@ impl Octets {
         self.sender.repeat(at, class)
     }
 
-    /// Tells the scheduler what of a class goes on: so much of the packet under way, and what is
-    /// sent again.
+    /// Tells the scheduler which packets of a class continue: so much of the packet under way, and
+    /// repetitions.
     pub(super) fn set_under_way(&self, queue: &mut Queue, class: ClassId, octets_left: usize) {
         let octets = octets_left + self.again(class).unwrap_or(0);
         let tree = &mut queue.paths.first.queue;
@@ -115,7 +115,7 @@ impl Octets {
         }
     }
 
-    /// Whether something is to be told of repairs before the head packet.
+    /// Whether a note about repairs is to be sent before the head packet.
     pub(super) fn tells_first(&self, queue: &Queue, head: Head) -> bool {
         let whole = queue.classes.get(head.class.index());
         !whole.is_none_or(|class| class.whole) && self.tells()
@@ -127,7 +127,7 @@ impl Octets {
         })
     }
 
-    /// Room for what is to be told of repairs, where nothing else is to be sent.
+    /// Room for a note about repairs, if nothing else is to be sent.
     pub(super) fn wants_tell(&self) -> Option<Want> {
         let mending = self.mending.as_ref()?;
         let asks = mending.repairs.may_ask(&self.sender) && self.sender.takes_note();
@@ -138,7 +138,7 @@ impl Octets {
         })
     }
 
-    /// Cuts what is to be told of repairs, if anything is.
+    /// Cuts a note about repairs, if one is due.
     pub(super) fn tell(
         &mut self,
         queue: &Queue,
@@ -152,7 +152,7 @@ impl Octets {
         Some(NOTE_CLASS)
     }
 
-    /// When something is to be told of repairs.
+    /// When a note about repairs is due.
     pub(super) fn repairs_wake(&self) -> Option<Wake> {
         let mending = self.mending.as_ref()?;
         let at = mending.repairs.wake(&self.sender, &self.receiver)?;
@@ -169,7 +169,7 @@ impl Octets {
         }
     }
 
-    /// Takes in what is told of repairs, and whether there are errors.
+    /// Takes in notes about repairs, and whether there are errors.
     pub(super) fn take_notes(
         &mut self,
         queue: &mut Queue,
