@@ -33,6 +33,9 @@ pub enum AckPolicy {
         segments: u32,
         /// The longest delay.
         delay: Time,
+        /// A segment that arrives when the delay ends comes after it. Over links that all take as
+        /// long, many do. ns-3: yes, it does first what was planned first.
+        due_first: bool,
     },
     /// As Linux: at once for the first segments of a transfer, then every second, with a delay
     /// that follows the gaps between segments.
@@ -54,6 +57,19 @@ pub enum RtoRule {
     /// Linux: the minimum bounds the variation that is added to the mean, which falls once a
     /// round trip only.
     VariationFloor,
+}
+
+/// How the window is counted, and how proportional rate reduction (RFC 6937) shrinks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// In whole segments, as RFC 6937 says. Kernel.
+    Segments,
+    /// As ns-3 3.37: windows and thresholds have parts of a segment, and in congestion avoidance
+    /// an acknowledgement adds the same however much it covers. A reduction is in proportion to all
+    /// that isn't acknowledged when it begins. It starts from what is in flight before the duplicate
+    /// or the loss that an acknowledgement tells of is counted, and never allows less than that. A
+    /// partial acknowledgement sends the oldest segment again whatever the window says.
+    Octets,
 }
 
 /// All constants of an endpoint.
@@ -104,8 +120,8 @@ pub struct Profile {
     pub reordering: u32,
     /// Segments sent on the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
-    /// Proportional rate reduction (RFC 6937); else the window of RFC 6582.
-    pub prr: bool,
+    /// How the window shrinks in a recovery.
+    pub reduction: Reduction,
     /// Forward RTO recovery (RFC 5682). Kernel: `tcp_frto` = 2.
     pub frto: bool,
     /// What shows that a repetition was needless, and is undone.
@@ -175,7 +191,8 @@ pub struct Rto {
     /// (Karn's rule, RFC 6298 section 3).
     pub measures_repeats: bool,
     /// Where both ends have timestamps, their echo in acknowledgements of new data is the only
-    /// measure (RFC 7323 section 4.1): neither selections nor lost acknowledgements count.
+    /// measure (RFC 7323 section 4.1): neither selections nor lost acknowledgements count. The
+    /// oldest segment that it covers and that no timeout has met decides whether it may.
     /// ns-3 3.37: yes. Kernel: a segment's own time, and the echo if there is none.
     pub measures_echoes: bool,
     /// Sending the oldest segment again restarts its timer, so that recovery has a whole timeout.
@@ -184,6 +201,9 @@ pub struct Rto {
     /// Any new acknowledgement ends the doubling of the timeout; else a measurement must
     /// (RFC 6298 section 5.7). Kernel: a measurement.
     pub progress_ends_backoff: bool,
+    /// Each timeout takes the threshold from what is in flight, which is one segment if the same
+    /// timed out before; else only the first does (RFC 5681 section 3.1). ns-3 3.37: each.
+    pub each_lowers: bool,
 }
 
 /// How often a handshake is repeated.
@@ -216,6 +236,10 @@ pub struct Duplicates {
     /// delivered for the proportional rate reduction (RFC 6937 section 3). Kernel: yes. ns-3
     /// 3.37: no, so each lets one segment go as long as nothing new is acknowledged.
     pub deliver: bool,
+    /// A segment with data or with another window isn't a
+    /// duplicate (RFC 5681 section 2). Kernel: yes. ns-3 3.37: no, so the first loss shows one
+    /// duplicate earlier: the handshake can't tell of the whole window.
+    pub distinct: bool,
 }
 
 /// What shows that a repetition was needless, and is undone.
@@ -293,11 +317,13 @@ impl Profile {
                 measures_echoes: false,
                 repeat_restarts: true,
                 progress_ends_backoff: false,
+                each_lowers: false,
             },
             duplicates: Duplicates {
                 careful: true,
                 keeps: false,
                 deliver: true,
+                distinct: true,
             },
             impatient: false,
             threshold_from_flight: false,
@@ -315,7 +341,7 @@ impl Profile {
             },
             reordering: 3,
             limited_transmit: true,
-            prr: true,
+            reduction: Reduction::Segments,
             frto: true,
             undo: Undo {
                 timestamps: true,
@@ -385,6 +411,7 @@ impl Profile {
             ack: AckPolicy::Every {
                 segments: 2,
                 delay: ms(200),
+                due_first: false,
             },
             frto: false,
             undo: Undo {
@@ -439,12 +466,20 @@ impl Profile {
             growth_beyond_loss: true,
             rto: Rto {
                 measures_echoes: true,
+                each_lowers: true,
                 ..Self::ns3_2012().rto
             },
             duplicates: Duplicates {
                 careful: false,
                 keeps: true,
                 deliver: false,
+                distinct: false,
+            },
+            reduction: Reduction::Octets,
+            ack: AckPolicy::Every {
+                segments: 2,
+                delay: ms(200),
+                due_first: true,
             },
             ..Self::ns3_2012()
         }

@@ -2,6 +2,7 @@
 
 use strait_core::Instant;
 
+use super::congestion::Window;
 use super::profile::Profile;
 use super::scoreboard::Sent;
 
@@ -113,8 +114,7 @@ impl Recovery {
         matches!(self.phase, Phase::Reduced | Phase::Recovery)
     }
 
-    /// RFC 6937 section 3: segments that may be sent now, given how many are in flight. `prr`
-    /// off: the whole threshold.
+    /// RFC 6937 section 3: segments that may be sent now, given how many are in flight.
     pub(super) fn proportion(
         &mut self,
         threshold: u32,
@@ -134,6 +134,33 @@ impl Recovery {
         };
         // The first repetition always goes.
         in_flight + room.max(u32::from(self.sent == 0))
+    }
+
+    /// The same as ns-3 3.37 does it ([`Reduction::Octets`](super::profile::Reduction)).
+    pub(super) fn proportion_octets(
+        &mut self,
+        window: &Window,
+        in_flight: u32,
+        delivered: u32,
+        repaired: bool,
+    ) -> u32 {
+        self.delivered += delivered;
+        let threshold = f64::from(window.threshold) + window.threshold_part;
+        let ahead = i64::from(self.delivered) - i64::from(self.sent);
+        let room = if f64::from(in_flight) > threshold {
+            let share = f64::from(self.delivered) * threshold / f64::from(self.flight.max(1));
+            share as i64 - i64::from(self.sent)
+        } else {
+            let room = i64::from(window.threshold) - i64::from(in_flight);
+            let most = match repaired {
+                // Its difference has no sign, so that one below 0 is the larger.
+                true if ahead < 0 => ahead + 1,
+                true => ahead.max(delivered.into()) + 1,
+                false => delivered.into(),
+            };
+            most.min(room)
+        };
+        in_flight + (room.max(i64::from(self.sent == 0)) as u32)
     }
 }
 

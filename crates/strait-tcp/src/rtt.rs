@@ -20,6 +20,8 @@ pub(super) struct Rtt {
     variation_ns: u64,
     /// When this sequence number is acknowledged, a round trip is over.
     round_end: u64,
+    /// What a timeout met lies before this.
+    timed_out: u64,
     /// The timeout in force, with its doublings.
     rto_ns: u64,
     least: Option<(u64, Instant)>,
@@ -42,6 +44,7 @@ impl Rtt {
             deviation_peak_ns: 0,
             variation_ns: 0,
             round_end: 0,
+            timed_out: 0,
             rto_ns: nanos(profile.rto.initial.0),
             least: None,
         }
@@ -129,6 +132,16 @@ impl Rtt {
     /// Doubles the timeout: RFC 6298 section 5.5.
     pub(super) fn back_off(&mut self) {
         self.rto_ns = self.rto_ns.saturating_mul(2).min(self.rto_max_ns);
+    }
+
+    /// A timeout met everything before `next`.
+    pub(super) const fn forget_before(&mut self, next: u64) {
+        self.timed_out = next;
+    }
+
+    /// Whether a segment that ends here was sent after the last timeout.
+    pub(super) const fn remembers(&self, end: u64) -> bool {
+        end > self.timed_out
     }
 
     pub(super) const fn rto(&self) -> Duration {

@@ -295,6 +295,7 @@ impl HbhStudy {
             buffer: Some(self.buffer),
             start: self.start.0,
             limit: self.limit.0,
+            step: transfer::STEP,
             // Without loss, chance has no part.
             seeds: 1..1 + if loss.0 > 0.0 { self.seeds } else { 1 },
             gateways: column.port.clone().map(|port| Gateways {

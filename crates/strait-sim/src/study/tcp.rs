@@ -17,6 +17,9 @@ use super::shown::{Row, Shapes};
 use super::transfer::{self, Case, Ended};
 use super::{Asked, Measured, Sent, SetUp, StudyError, begins};
 
+/// The reference counts packets up to the last octet.
+const CHAIN_STEP: Duration = Duration::from_millis(1);
+
 /// The file of the study.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -224,6 +227,7 @@ impl TcpStudy {
             buffer: Some(chain.buffer),
             start: Duration::ZERO,
             limit: chain.limit.0,
+            step: CHAIN_STEP,
             seeds: 1..1 + case.seeds,
             gateways: None,
         };
@@ -285,6 +289,7 @@ impl TcpStudy {
                 buffer: None,
                 start: self.kernel.start.0,
                 limit: limit.0,
+                step: transfer::STEP,
                 seeds: 1..1 + runs,
                 gateways: None,
             },

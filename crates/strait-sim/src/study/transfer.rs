@@ -55,6 +55,8 @@ pub struct Case {
     pub start: Duration,
     /// What hasn't come so long after that doesn't count as having come.
     pub limit: Duration,
+    /// How closely the end is waited for: packets that leave meanwhile count as well.
+    pub step: Duration,
     /// Seeds of the runs.
     pub seeds: Range<u64>,
     /// Gateways in place of routers.
@@ -98,8 +100,8 @@ pub struct Ended {
 
 const LEFT: [u8; 4] = [10, 0, 0, 1];
 const RIGHT: [u8; 4] = [10, 0, 9, 1];
-/// How closely the end is waited for: packets that leave meanwhile count as well.
-const STEP: Duration = Duration::from_millis(20);
+/// A usual [`Case::step`].
+pub const STEP: Duration = Duration::from_millis(20);
 
 /// Runs every seed of every case, in parallel; `done` hears of each run that ended. With `capture`,
 /// the first run of each case records what every port sends.
@@ -163,7 +165,7 @@ fn run_once(case: &Case, seed: u64, capture: bool) -> Result<Ended, BuildError> 
     world.start();
     let end = Instant::ZERO + case.start + case.limit;
     while world.now() < end {
-        world.run_until((world.now() + STEP).min(end));
+        world.run_until((world.now() + case.step).min(end));
         if transfer(&world, right, End::To).is_some_and(|far| far.finished_ns.is_some())
             || transfer(&world, left, End::From).is_some_and(|near| near.error.is_some())
         {
@@ -386,6 +388,7 @@ mod tests {
             buffer: None,
             start: Duration::ZERO,
             limit: Duration::from_secs(60),
+            step: STEP,
             seeds: 1..4,
             gateways: None,
         }

@@ -33,6 +33,7 @@ fn transfers(endpoint: &str, loss: f64, seeds: u64) -> Vec<Ended> {
         buffer: Some(Octets(131_072)),
         start: Duration::ZERO,
         limit: Duration::from_secs(36_000),
+        step: Duration::from_millis(1),
         seeds: 1..seeds + 1,
         gateways: None,
     };

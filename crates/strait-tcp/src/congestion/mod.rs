@@ -8,7 +8,7 @@ use strait_core::Instant;
 
 use self::bbr::Bbr;
 use self::cubic::Cubic;
-use super::profile::{CongestionKind, Profile};
+use super::profile::{CongestionKind, Profile, Reduction};
 use super::rate::RateSample;
 use super::recovery::Phase;
 
@@ -20,18 +20,30 @@ pub(super) struct Window {
     pub(super) threshold: u32,
     /// Segments acknowledged towards the next one of growth.
     pub(super) count: u32,
+    /// What window and threshold have beyond whole segments, where they count octets.
+    pub(super) part: f64,
+    pub(super) threshold_part: f64,
 }
 
 impl Window {
     /// No threshold yet.
     pub(super) const UNLIMITED: u32 = u32::MAX;
+    /// RFC 5681 section 3.1, equation 4.
+    pub(super) const LEAST_THRESHOLD: u32 = 2;
 
     pub(super) const fn new(segments: u32) -> Self {
         Self {
             segments,
             threshold: Self::UNLIMITED,
             count: 0,
+            part: 0.0,
+            threshold_part: 0.0,
         }
+    }
+
+    /// The window becomes this.
+    pub(super) const fn set(&mut self, segments: u32, part: f64) {
+        (self.segments, self.part, self.count) = (segments, part, 0);
     }
 
     pub(super) const fn in_slow_start(&self) -> bool {
@@ -75,6 +87,8 @@ pub(super) struct Ack {
     pub(super) now: Instant,
     pub(super) una: u64,
     pub(super) next: u64,
+    /// Octets of a full segment.
+    pub(super) segment: u32,
     pub(super) sample: RateSample,
     pub(super) phase: Phase,
     pub(super) in_flight: u32,
@@ -86,7 +100,7 @@ pub(super) struct Ack {
 /// One of the kinds.
 #[derive(Debug)]
 pub(super) enum Control {
-    NewReno,
+    NewReno(Reduction),
     Cubic(Cubic),
     Bbr(Box<Bbr>),
 }
@@ -94,7 +108,7 @@ pub(super) enum Control {
 impl Control {
     pub(super) fn new(profile: &Profile, seed: u64) -> Self {
         match profile.congestion {
-            CongestionKind::NewReno => Self::NewReno,
+            CongestionKind::NewReno => Self::NewReno(profile.reduction),
             CongestionKind::Cubic => Self::Cubic(Cubic::new(profile.hystart)),
             CongestionKind::Bbr => Self::Bbr(Box::new(Bbr::new(profile.initial_window, seed))),
         }
@@ -108,7 +122,7 @@ impl Control {
     /// The threshold after a loss or a congestion mark.
     pub(super) fn threshold(&mut self, window: &Window) -> u32 {
         match self {
-            Self::NewReno => newreno::threshold(window),
+            Self::NewReno(_) => newreno::threshold(window),
             Self::Cubic(cubic) => cubic.threshold(window),
             Self::Bbr(bbr) => bbr.save(window),
         }
@@ -124,7 +138,8 @@ impl Control {
     /// `acked` segments were acknowledged while the window was in use: grows it.
     pub(super) fn grow(&mut self, ack: &Ack, acked: u32, window: &mut Window) {
         match self {
-            Self::NewReno => newreno::grow(acked, window),
+            Self::NewReno(Reduction::Segments) => newreno::grow(acked, window),
+            Self::NewReno(Reduction::Octets) => newreno::grow_octets(acked, ack.segment, window),
             Self::Cubic(cubic) => cubic.grow(ack, acked, window),
             Self::Bbr(_) => {}
         }
@@ -140,7 +155,7 @@ impl Control {
     /// A retransmission timeout.
     pub(super) fn timed_out(&mut self) {
         match self {
-            Self::NewReno => {}
+            Self::NewReno(_) => {}
             Self::Cubic(cubic) => cubic.reset(),
             Self::Bbr(bbr) => bbr.timed_out(),
         }
@@ -157,7 +172,7 @@ impl Control {
     /// Sending begins again after nothing was under way; the last segment went at `last`.
     pub(super) fn resumed(&mut self, now: Instant, last: Instant, app_limited: bool) {
         match self {
-            Self::NewReno => {}
+            Self::NewReno(_) => {}
             Self::Cubic(cubic) => cubic.resumed(now, last),
             Self::Bbr(bbr) => bbr.resumed(app_limited),
         }

@@ -6,6 +6,7 @@ use strait_wire::ip::TcpFlags;
 use super::{Endpoint, State};
 use crate::congestion::{Ack, Window};
 use crate::event::TcpEventKind;
+use crate::profile::Reduction;
 use crate::recovery::Phase;
 use crate::scoreboard::Sent;
 use crate::segment::{Segment, unwrap_sequence};
@@ -38,6 +39,10 @@ pub(super) struct AckNews {
     pub(super) original: bool,
     /// A repetition was acknowledged in order.
     pub(super) repetition: bool,
+    /// The oldest segment acknowledged in order that no timeout has met was sent once.
+    pub(super) once: Option<bool>,
+    /// Segments in flight before what the acknowledgement says of losses is counted.
+    pub(super) in_flight: u32,
     /// A duplicate was reported, and the report is of the loss probe.
     pub(super) duplicate: bool,
     pub(super) duplicate_probe: bool,
@@ -78,6 +83,9 @@ impl Endpoint {
         if ack >= self.tx.una {
             news.distinct |= self.take_window(now, segment, seq, ack);
         }
+        if !self.agreed.sack && !self.profile.duplicates.distinct {
+            news.distinct = false;
+        }
         if self.board.queue.is_empty() {
             self.take_idle_ack(now);
             return true;
@@ -90,6 +98,7 @@ impl Endpoint {
             self.advance(now, ack, &mut news);
         }
         self.measure(now, segment, &mut news);
+        news.in_flight = self.board.in_flight();
         self.judge(now, ack, &mut news);
         let delivered = (self.rate.delivered - delivered) as u32;
         let lost = self.board.lost_ever - lost;
@@ -141,6 +150,9 @@ impl Endpoint {
         let (mut first, mut last): (Option<Sent>, Option<Sent>) = (None, None);
         while let Some(sent) = self.board.pop_acked(ack, self.agreed.sack) {
             news.acked += 1;
+            if self.rtt.remembers(sent.end) {
+                news.once.get_or_insert(!sent.ever_repeated);
+            }
             if sent.ever_repeated {
                 news.repetition = true;
             } else if !sent.sacked {
@@ -187,7 +199,12 @@ impl Endpoint {
             return;
         }
         let sacked = self.board.sacked;
-        self.rate.delivered += u64::from(acked.saturating_sub(sacked).max(1));
+        let counted = if self.profile.duplicates.deliver {
+            sacked
+        } else {
+            0
+        };
+        self.rate.delivered += u64::from(acked.saturating_sub(counted).max(1));
         self.board.sacked = sacked.saturating_sub(acked - 1);
         self.limit_duplicates();
         self.recovery.duplicates = 0;
@@ -279,9 +296,13 @@ impl Endpoint {
     /// RFC 6298, with the choice of samples of RFC 7323 section 4: a segment never repeated, or
     /// what the timestamp echoes.
     fn measure(&mut self, now: Instant, segment: &Segment, news: &mut AckNews) {
-        let usable = news.acked > 0 && (self.profile.rto.measures_repeats || !news.repetition);
+        let echoes = self.profile.rto.measures_echoes && self.agreed.timestamps;
+        let usable = match news.once {
+            once if echoes => once == Some(true),
+            _ => news.acked > 0 && (self.profile.rto.measures_repeats || !news.repetition),
+        };
         let echoed = || self.echoed(now, segment).filter(|_| usable);
-        let sample = if self.profile.rto.measures_echoes && self.agreed.timestamps {
+        let sample = if echoes {
             echoed()
         } else {
             news.rtt.or(news.rtt_sacked).or_else(echoed)
@@ -297,6 +318,7 @@ impl Endpoint {
         }
         let oldest = self.board.queue.front().map(|sent| sent.sent_at);
         if !news.advanced
+            && !echoes
             && let (Some(rtt), Some(oldest)) = (news.rtt_sacked, oldest)
         {
             // Selected though sent before the oldest was sent (again): the timer may wait.
@@ -356,6 +378,7 @@ impl Endpoint {
             now,
             una: self.tx.una,
             next: self.tx.next,
+            segment: self.tx.segment as u32,
             sample,
             phase: self.recovery.phase,
             in_flight: self.board.in_flight(),
@@ -366,9 +389,10 @@ impl Endpoint {
         if self.control.rules() {
             self.control.rule(&ack, &mut self.window);
         } else if self.recovery.reducing() {
-            self.reduce(delivered, lost, news.advanced);
+            self.reduce(delivered, lost, news);
         } else if news.acked > 0 && self.is_window_used() {
             let limit = match self.profile.growth_limit {
+                _ if self.profile.reduction == Reduction::Octets => u32::MAX,
                 0 => u32::MAX,
                 limit => limit,
             };
@@ -466,7 +490,7 @@ impl Endpoint {
         *window = Window {
             segments: (window.segments >> halvings).max(least),
             threshold,
-            count: window.count,
+            ..*window
         };
     }
 }

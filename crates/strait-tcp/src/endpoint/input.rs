@@ -11,7 +11,7 @@ use crate::receive::Taken;
 use crate::segment::{Segment, unwrap_sequence};
 
 /// Acknowledgements owed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Acks {
     /// To send at once; several for several duplicates.
     pub(super) due: u32,
@@ -30,6 +30,8 @@ pub(super) struct Acks {
     /// Segments shorter than full ones that the application hasn't read yet.
     pushed: u8,
     received_at: Option<Instant>,
+    /// An acknowledgement that was due when a segment came, and doesn't know of it.
+    pub(super) early: Vec<u8>,
 }
 
 impl Acks {
@@ -46,6 +48,7 @@ impl Acks {
 
     pub(super) fn forget(&mut self) {
         (self.due, self.first, self.owed) = (0, false, false);
+        self.early.clear();
     }
 
     /// An acknowledgement goes out, with data or alone.
@@ -99,9 +102,10 @@ impl Endpoint {
             self.take_data(now, segment, seq);
         }
         self.take_fin(now, segment, seq);
-        if matches!(self.profile.ack, AckPolicy::Adaptive { .. }) {
+        let adaptive = matches!(self.profile.ack, AckPolicy::Adaptive { .. });
+        if adaptive || !segment.has(TcpFlags::FIN) || !self.rx.ended {
             // Whatever there is to say of a segment, one acknowledgement says it. (Network
-            // simulators answer the end of a stream apart from what came with it.)
+            // simulators answer the end of a stream apart from what came with it in order.)
             self.acks.due = self.acks.due.min(due + 1);
         }
         self.acks.first |= self.acks.due > 0 && !had_unsent;
@@ -395,7 +399,9 @@ impl Endpoint {
     /// Data came in order: acknowledge now or later.
     fn judge_ack(&mut self, now: Instant) {
         match self.profile.ack {
-            AckPolicy::Every { segments, delay } => {
+            AckPolicy::Every {
+                segments, delay, ..
+            } => {
                 if self.acks.segments >= segments {
                     self.acks.urge();
                 } else if self.timers.ack.is_none() {

@@ -4,8 +4,10 @@ use strait_core::time::Instant;
 
 use super::Endpoint;
 use super::ack::AckNews;
-use crate::profile::LossDetection;
+use crate::congestion::Window;
+use crate::profile::{LossDetection, Reduction};
 use crate::recovery::{Phase, Recovery};
+use crate::scoreboard::Sent;
 
 impl Endpoint {
     pub(super) fn uses_rack(&self) -> bool {
@@ -193,8 +195,10 @@ impl Endpoint {
     fn find_loss_by_duplicates(&mut self, advanced: bool) {
         let enough = self.recovery.phase < Phase::Recovery && self.has_enough_duplicates();
         let partial = self.recovery.phase == Phase::Recovery && advanced;
-        let fresh = self.board.queue.front().is_some_and(|sent| !sent.lost);
-        if (enough || partial) && fresh {
+        // Where counts are kept, the oldest may have gone again for its count's sake.
+        let again = self.keeps_duplicates();
+        let fresh = |sent: &Sent| !sent.lost || again;
+        if (enough || partial) && self.board.queue.front().is_some_and(fresh) {
             self.board.mark_lost(0);
         }
     }
@@ -296,7 +300,7 @@ impl Endpoint {
         self.recovery.duplicates += duplicates;
         self.board.sacked += duplicates;
         self.limit_duplicates();
-        if self.profile.duplicates.deliver || self.recovery.phase != Phase::Recovery {
+        if self.profile.duplicates.deliver {
             self.rate.delivered += u64::from(self.board.sacked.saturating_sub(before));
         }
     }
@@ -362,6 +366,13 @@ impl Endpoint {
         }
         self.recovery.flight = basis.segments;
         self.window.threshold = self.control.threshold(&basis);
+        self.window.threshold_part = 0.0;
+        if self.profile.reduction == Reduction::Octets {
+            self.recovery.flight = self.board.packets();
+            if basis.segments > 2 * Window::LEAST_THRESHOLD {
+                self.window.threshold_part = f64::from(basis.segments % 2) / 2.0;
+            }
+        }
     }
 
     pub(super) fn enter_recovery(&mut self, congestion: bool) {
@@ -378,30 +389,44 @@ impl Endpoint {
     }
 
     /// One step of the reduction.
-    pub(super) fn reduce(&mut self, delivered: u32, lost: u64, advanced: bool) {
-        if self.control.rules() || delivered == 0 || self.recovery.prior_window == 0 {
+    pub(super) fn reduce(&mut self, delivered: u32, lost: u64, news: &AckNews) {
+        if self.control.rules() || self.recovery.prior_window == 0 {
             return;
         }
-        let (threshold, in_flight) = (self.window.threshold, self.board.in_flight());
-        self.window.segments = if self.profile.prr {
-            self.recovery
-                .proportion(threshold, in_flight, (delivered, lost), advanced)
-        } else {
-            // RFC 6582: what is in flight counts without what has left, which is the same as
-            // inflating the window for each duplicate.
-            threshold.max(in_flight + u32::from(self.recovery.sent == 0))
+        let in_flight = self.board.in_flight();
+        let segments = match self.profile.reduction {
+            Reduction::Segments if delivered == 0 => return,
+            Reduction::Segments => {
+                let threshold = self.window.threshold;
+                let counts = (delivered, lost);
+                self.recovery
+                    .proportion(threshold, in_flight, counts, news.advanced)
+            }
+            Reduction::Octets => {
+                let begins = self.recovery.sent == 0 && !news.advanced;
+                let in_flight = if begins { in_flight } else { news.in_flight };
+                let repaired = news.repetition && self.tx.una < self.recovery.high;
+                self.tx.repeat_head |= news.advanced && !self.agreed.sack;
+                self.recovery
+                    .proportion_octets(&self.window, in_flight, delivered, repaired)
+            }
         };
-        self.window.segments = self.window.segments.max(1);
+        self.window.set(segments.max(1), 0.0);
     }
 
     pub(super) fn end_reduction(&mut self, now: Instant) {
         if self.control.rules() {
             return;
         }
-        let unlimited = self.window.threshold == crate::congestion::Window::UNLIMITED;
+        let unlimited = self.window.threshold == Window::UNLIMITED;
         let due = self.recovery.phase == Phase::Reduced || self.recovery.undo_from.is_some();
         if !unlimited && due {
-            self.window.segments = self.window.threshold;
+            let Window {
+                threshold,
+                threshold_part,
+                ..
+            } = self.window;
+            self.window.set(threshold, threshold_part);
             self.touch_usage(now);
         }
     }
@@ -414,7 +439,9 @@ impl Endpoint {
         let first_here = self.recovery.phase <= Phase::Disorder
             || self.recovery.high <= self.tx.una
             || self.recovery.phase == Phase::Loss && self.recovery.timeouts == 0
-            || self.recovery.phase == Phase::Recovery && self.profile.threshold_from_flight;
+            || self.recovery.phase == Phase::Recovery && self.profile.threshold_from_flight
+            || self.profile.rto.each_lowers;
+        self.rtt.forget_before(self.tx.next);
         if first_here {
             self.recovery.prior_threshold = self.remembered_threshold();
             self.recovery.prior_window = self.window.segments;
@@ -431,8 +458,8 @@ impl Endpoint {
         if disordered && self.board.sacked >= self.profile.reordering {
             self.recovery.reordering = self.recovery.reordering.min(self.profile.reordering);
         }
-        self.window.segments = self.board.in_flight() + self.profile.loss_window;
-        self.window.count = 0;
+        let window = self.board.in_flight() + self.profile.loss_window;
+        self.window.set(window, 0.0);
         self.touch_usage(now);
         self.control.timed_out();
         self.recovery.phase = Phase::Loss;

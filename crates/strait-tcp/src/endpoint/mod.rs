@@ -27,7 +27,7 @@ use self::output::Sender;
 use self::timers::Timers;
 use super::congestion::{Control, Window};
 use super::event::{EventLog, TcpEvent, TcpEventKind};
-use super::profile::Profile;
+use super::profile::{AckPolicy, Profile};
 use super::rate::Rate;
 use super::receive::Receiver;
 use super::recovery::Recovery;
@@ -316,6 +316,18 @@ impl TcpEndpoint for Endpoint {
             return;
         };
         self.meter.received(segment.ack, segment.flags);
+        let due_first = matches!(
+            self.profile.ack,
+            AckPolicy::Every {
+                due_first: true,
+                ..
+            }
+        );
+        if due_first && self.timers.ack.is_some_and(|at| at <= now) {
+            let mut early = std::mem::take(&mut self.acks.early);
+            self.write_ack(now, &mut early);
+            self.acks.early = early;
+        }
         self.receive(now, &segment);
     }
 
@@ -331,6 +343,10 @@ impl TcpEndpoint for Endpoint {
 
     fn poll_packet(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
         out.clear();
+        out.append(&mut self.acks.early);
+        if !out.is_empty() {
+            return true;
+        }
         self.run_timers(now);
         self.transmit(now, out)
     }

@@ -514,7 +514,7 @@ impl Endpoint {
         self.write(now, seq, TcpFlags::ACK, None, false, out);
     }
 
-    fn write_ack(&mut self, now: Instant, out: &mut Vec<u8>) {
+    pub(super) fn write_ack(&mut self, now: Instant, out: &mut Vec<u8>) {
         // Before the connection opens, the SYN is still to be acknowledged.
         let next = match self.state {
             State::SynReceived => self.initial + 1,

@@ -2,6 +2,7 @@
 
 use strait_core::time::{Duration, Instant};
 
+use super::ack::AckNews;
 use super::{Endpoint, State, time_ns};
 use crate::TcpError;
 use crate::congestion::Window;
@@ -255,7 +256,7 @@ impl Endpoint {
         if self.board.in_flight() != before {
             if self.recovery.phase != Phase::Recovery {
                 self.enter_recovery(false);
-                self.reduce(1, 1, false);
+                self.reduce(1, 1, &AckNews::default());
             }
             self.tx.may_repeat = true;
         }

@@ -99,6 +99,7 @@ impl World<'_> {
             buffer: None,
             start: strait_core::Duration::from_secs(5),
             limit: of.limit.0,
+            step: transfer::STEP,
             seeds: 1..1 + seeds,
             gateways: reliable.then(|| Gateways {
                 port: of.port.clone(),
