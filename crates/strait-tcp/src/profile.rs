@@ -64,11 +64,11 @@ pub enum RtoRule {
 pub enum Reduction {
     /// In whole segments, as RFC 6937 says. Kernel.
     Segments,
-    /// As ns-3 3.37: windows and thresholds have parts of a segment, and in congestion avoidance
-    /// an acknowledgement adds the same however much it covers. A reduction is in proportion to all
-    /// that isn't acknowledged when it begins. It starts from what is in flight before the duplicate
-    /// or the loss that an acknowledgement tells of is counted, and never allows less than that. A
-    /// partial acknowledgement sends the oldest segment again whatever the window says.
+    /// As ns-3 3.37: windows and thresholds have parts of a segment, and in congestion avoidance an
+    /// acknowledgement adds the same however much it covers. A reduction is in proportion to all
+    /// that isn't acknowledged when it begins. It starts from the octets in flight before the
+    /// duplicate or the reported loss is counted, and never allows less than that. A partial
+    /// acknowledgement sends the oldest segment again whatever the window says.
     Octets,
 }
 
