@@ -139,8 +139,8 @@ impl Medians {
 }
 
 impl OffGrid {
-    /// Who sends over reliable links and how long that takes, each in proportion to the fastest of
-    /// all end to end. Who is late there has taken all the time that there is.
+    /// The times of each sender over reliable links, in proportion to the fastest of all end to end
+    /// and to its own. A sender that is late there has taken all the time that there is.
     fn row(&self, row: Row, plain: &[Medians], reliable: &[Medians]) -> Row {
         let limit_s = self.limit.0.as_secs_f64();
         let time_s = |of: &&Medians| of.time_s.unwrap_or(limit_s);
@@ -154,6 +154,9 @@ impl OffGrid {
                 .with(format!("plain.{endpoint}_s"), plain.time_s)
                 .with(format!("strait.{endpoint}_s"), own.time_s);
         }
+        let pairs = plain.iter().zip(reliable);
+        let own = pairs.map(|(plain, own)| time_s(&own) / time_s(&plain));
+        let own = own.fold(0.0, f64::max);
         let slowest = reliable.iter().map(|it| it.time_s);
         let slowest: Option<Vec<f64>> = slowest.collect();
         let slowest_s = slowest.and_then(|all| all.into_iter().reduce(f64::max));
@@ -161,6 +164,7 @@ impl OffGrid {
         let ends = fastest.filter(|it| it.time_s.is_some());
         row.with("slowest_s", slowest_s)
             .with("time_ratio", slowest_s.map(|it| it / least_s))
+            .with("own_ratio", own)
             .with("plain", if ends.is_some() { "ends" } else { "late" })
             .with(
                 "octets_ratio",
@@ -225,6 +229,7 @@ mod tests {
         let both = row([Some(20.0), Some(10.0)], [Some(15.0), Some(5.0)]);
         assert_eq!(both.median("time_ratio"), Some(1.5));
         assert_eq!(both.median("octets_ratio"), Some(1.5));
+        assert_eq!(both.median("own_ratio"), Some(0.75));
         let late = row([None, None], [Some(15.0), Some(5.0)]);
         let limit_s = of.limit.0.as_secs_f64();
         assert_eq!(late.median("time_ratio"), Some(15.0 / limit_s));
