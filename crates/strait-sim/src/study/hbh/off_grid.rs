@@ -6,7 +6,7 @@ use strait_channel::{LinkConfig, Side};
 use strait_core::units::{BitRate, Share, Time};
 use strait_node::config::PortConfig;
 use strait_qos::PolicyConfig;
-use strait_report::estimate::percentile;
+use strait_report::estimate::{mean, percentile};
 
 use super::super::shown::Row;
 use super::super::transfer::{self, Case, Ended, Gateways};
@@ -123,24 +123,29 @@ impl World<'_> {
 /// The median time and the median of octets of some runs; no time if half of them were late.
 struct Medians {
     time_s: Option<f64>,
+    /// The mean of the times; late ones took all the time that there is.
+    mean_s: f64,
     octets: f64,
 }
 
 impl Medians {
-    fn of(runs: &[Ended]) -> Self {
+    fn of(runs: &[Ended], limit_s: f64) -> Self {
         let times = runs.iter().map(|run| run.time_s.unwrap_or(f64::INFINITY));
+        let within: Vec<f64> = times.clone().map(|time_s| time_s.min(limit_s)).collect();
         let octets = runs.iter().map(|run| run.octets as f64);
         let median = |values: Vec<f64>| percentile(&values, 0.5);
         Self {
             time_s: median(times.collect()).filter(|time_s| time_s.is_finite()),
+            mean_s: mean(&within).unwrap_or(limit_s),
             octets: median(octets.collect()).unwrap_or(0.0),
         }
     }
 }
 
 impl OffGrid {
-    /// The times of each sender over reliable links, in proportion to the fastest of all end to end
-    /// and to its own. A sender that is late there has taken all the time that there is.
+    /// The times of each sender over reliable links, in proportion to the fastest of all end to
+    /// end, and their mean in proportion to its own end to end. A sender that is late there has
+    /// taken all the time that there is.
     fn row(&self, row: Row, plain: &[Medians], reliable: &[Medians]) -> Row {
         let limit_s = self.limit.0.as_secs_f64();
         let time_s = |of: &&Medians| of.time_s.unwrap_or(limit_s);
@@ -155,7 +160,7 @@ impl OffGrid {
                 .with(format!("strait.{endpoint}_s"), own.time_s);
         }
         let pairs = plain.iter().zip(reliable);
-        let own = pairs.map(|(plain, own)| time_s(&own) / time_s(&plain));
+        let own = pairs.map(|(plain, own)| own.mean_s / plain.mean_s);
         let own = own.fold(0.0, f64::max);
         let slowest = reliable.iter().map(|it| it.time_s);
         let slowest: Option<Vec<f64>> = slowest.collect();
@@ -192,7 +197,9 @@ impl OffGrid {
         let odd = runs.iter().flatten();
         let odd = odd.map(|run| (run.unexplained + run.wrong_octets) as f64);
         let odd: Vec<f64> = odd.collect();
-        let medians: Vec<Medians> = runs.iter().map(|runs| Medians::of(runs)).collect();
+        let limit_s = self.limit.0.as_secs_f64();
+        let medians = runs.iter().map(|runs| Medians::of(runs, limit_s));
+        let medians: Vec<Medians> = medians.collect();
         let both = medians.chunks(2 * self.endpoints.len());
         let rows = worlds.iter().zip(both).map(|(world, medians)| {
             let (plain, reliable) = medians.split_at(self.endpoints.len());
@@ -216,7 +223,11 @@ mod tests {
     }
 
     fn medians(time_s: Option<f64>, octets: f64) -> Medians {
-        Medians { time_s, octets }
+        Medians {
+            time_s,
+            mean_s: time_s.unwrap_or(800.0),
+            octets,
+        }
     }
 
     #[test]
