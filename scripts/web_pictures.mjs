@@ -23,7 +23,7 @@ const PICTURES = [
   ["flows", "demo", "strait: a", "flows", 0.12],
   ["packets", "demo", "fifo: a", "packets", 0.17],
   ["calls", "demo", "strait: a", "calls", 0.12],
-  ["station", "proxy/hf-9600", "strait: b", "station", 0.55, { colorScheme: "dark" }],
+  ["station", "proxy/hf-9600", "strait: b", "station", 0.34, { colorScheme: "dark" }],
   ["neighbours", "hbh-chain", "strait: r1", "neighbours", 0.4],
   ["streams", "proxy/serial-9600", "strait: a", "streams", 0.35],
   ["names", "dns/web-240k", "strait: a", "names", 0.45],
