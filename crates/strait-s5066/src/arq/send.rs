@@ -514,12 +514,12 @@ impl<T> Sender<T> {
             // Of C_PDUs in order, later ones may be there already.
             let in_order = |unit: &Unit<T>| unit.in_order;
             if too_long && !frame.dropped && !self.units.get(&frame.unit).is_some_and(in_order) {
-                too_long_for.push((frame.unit, takes_long));
+                too_long_for.push((frame.unit, place, takes_long));
             }
         }
-        too_long_for.dedup();
-        for (unit, takes_long) in too_long_for {
-            if takes_long || self.is_cheaper_anew(unit, segment_best, quality) {
+        too_long_for.dedup_by_key(|it| (it.0, it.2));
+        for (unit, place, takes_long) in too_long_for {
+            if takes_long || self.is_cheaper_anew(place, segment_best, quality) {
                 self.cut_anew(unit);
             }
         }
@@ -593,10 +593,11 @@ impl<T> Sender<T> {
         Some(unit)
     }
 
-    /// Whether a C_PDU would arrive after fewer octets if all of it went again, in segments of so
-    /// many octets, than if only the frames went again that it lacks. A frame that was lost so
-    /// often isn't likely to come, whatever is expected.
-    fn is_cheaper_anew(&self, number: u64, segment: usize, quality: &Quality) -> bool {
+    /// Whether the C_PDU of the frame at `place` would arrive after fewer octets if all of it went
+    /// again, in segments of so many octets, than if only its missing frames did. A frame that was
+    /// lost so often isn't likely to come, whatever is expected.
+    fn is_cheaper_anew(&self, place: usize, segment: usize, quality: &Quality) -> bool {
+        let number = self.frames[place].unit;
         let Some(unit) = self.units.get(&number) else {
             return false;
         };
@@ -607,8 +608,11 @@ impl<T> Sender<T> {
         };
         let each =
             |octets: usize, segment: usize| octets as f64 / segment as f64 * sent(segment, 0);
-        let lacking = self.frames.iter().filter(|it| it.unit == number);
-        let lacking = lacking.filter(|it| it.state != State::Acked);
+        // No other frame comes between those of one C_PDU: an answer costs no search of the window.
+        let of_unit = |it: &&Frame| it.unit == number;
+        let before = self.frames.range(..place).rev().take_while(of_unit);
+        let all = before.chain(self.frames.range(place..).take_while(of_unit));
+        let lacking = all.filter(|it| it.state != State::Acked);
         let again: f64 = lacking.map(|it| sent(it.to - it.from, it.tries)).sum();
         let rest = each(unit.octets.len() - unit.cut, unit.segment.max(1));
         each(unit.octets.len(), segment.max(1)) < again + rest
